@@ -96,7 +96,7 @@ class Expected {
       FrameHead head;
       std::memcpy(&head, waiting_.data() + at, sizeof head);
       ended = head.number != frames_ || (head.stride != 0 && static_cast<uint16_t>(head.kind) != 1) ||
-              head.bytes > link::kMostPayloadBytes;
+              head.bytes > link::most_payload_bytes(head.kind);
       if (ended || waiting_.size() - at - sizeof head < head.bytes) break;
       ended = !does(head, waiting_.data() + at + sizeof head);
       if (ended) break;

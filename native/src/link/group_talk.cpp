@@ -16,9 +16,8 @@ constexpr useconds_t kLearnPollUs = 100;
 
 }  // namespace
 
-void GroupTalk::connect(shared::GroupSegments* segments, const Digest& secret, const std::vector<Remote>& remotes,
-                        uint64_t deadline_ns, Inbox* inbox, LinksOwner owner, uint32_t connections) {
-  segments_ = segments;
+void GroupTalk::connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns, Inbox* inbox,
+                        LinksOwner owner, uint32_t connections) {
   const Identity self{segments_->rank(), segments_->own().group_hash, secret};
   const auto failed = [&] { return segments_->poisoned().status != NVRAR_OK; };
   // The ranks that come within a moment are linked even so, because a link is the only way to tell them.

@@ -22,10 +22,12 @@ class GroupTalk {
       : encrypted_(encrypted), known_(world), answered_(world), links_(numeric_address, first_port, last_port) {}
 
   const LinkAddress& address() const noexcept { return links_.address(); }
-  // Links this member to the remote ranks, whose frames go to the inbox. `segments` has the control blocks that stand
-  // for theirs. Throws Error; if the group has failed meanwhile, the ranks that could be linked have been told.
-  void connect(shared::GroupSegments* segments, const Digest& secret, const std::vector<Remote>& remotes,
-               uint64_t deadline_ns, Inbox* inbox, LinksOwner owner, uint32_t connections = 1);
+  // Before connect: `segments` has the control blocks that stand for those of the remote ranks.
+  void open(shared::GroupSegments* segments) noexcept { segments_ = segments; }
+  // Links this member to the remote ranks, whose frames go to the inbox. Throws Error; if the group has failed
+  // meanwhile, the ranks that could be linked have been told.
+  void connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns, Inbox* inbox,
+               LinksOwner owner, uint32_t connections = 1);
 
   Links& links() noexcept { return links_; }
   // Tells all remote ranks what this one is doing, and that the group has failed.

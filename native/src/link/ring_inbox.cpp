@@ -47,6 +47,7 @@ void each_run(const FrameHead& head, const uint8_t* payload, Visit visit) noexce
 void RingInbox::open(shared::GroupSegments* segments, const RingLayout& layout) noexcept {
   segments_ = segments;
   layout_ = layout;
+  talk_.open(segments);
   epoch_.store(protocol::first_epoch() - 1);
 }
 
@@ -55,15 +56,15 @@ const char* RingInbox::check(uint32_t source, const FrameHead& head, Place* plac
 }
 
 Destination RingInbox::where(Link& from, const FrameHead& head) noexcept {
-  if (head.kind != FrameKind::kPackets && head.kind != FrameKind::kNumbered) return Destination::link();
+  if (head.kind == FrameKind::kChunk) return Destination::refused("a chunk, which the ranks of this group do not send");
+  if (!is_data(head.kind)) return Destination::link();
   Place place;
   const char* const why = check(from.peer(), head, &place);
   return why == nullptr ? Destination::link() : Destination::refused(why);
 }
 
 const char* RingInbox::take(Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
-  const bool has_packets = head.kind == FrameKind::kPackets || head.kind == FrameKind::kNumbered;
-  return has_packets ? store(from.peer(), head, payload) : talk_.take(from, head, payload);
+  return is_data(head.kind) ? store(from.peer(), head, payload) : talk_.take(from, head, payload);
 }
 
 const char* RingInbox::store(uint32_t source, const FrameHead& head, const uint8_t* payload) noexcept {

@@ -23,7 +23,7 @@ class RingInbox final : public Inbox {
   void open(shared::GroupSegments* segments, const protocol::RingLayout& layout) noexcept;
   // Throws what GroupTalk::connect throws.
   void connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns) {
-    talk_.connect(segments_, secret, remotes, deadline_ns, this, LinksOwner::kThread);
+    talk_.connect(secret, remotes, deadline_ns, this, LinksOwner::kThread);
   }
 
   GroupTalk& talk() noexcept { return talk_; }

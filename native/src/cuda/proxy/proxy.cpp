@@ -57,7 +57,8 @@ void Proxy::start(shared::GroupSegments* segments, const CrossingLayout& layout,
     queues_[i].rank = remotes[i % remotes.size()].rank;
     queues_[i].connection = static_cast<uint32_t>(i / remotes.size());
   }
-  talk_.connect(segments, secret, remotes, deadline_ns, this, link::LinksOwner::kCaller, connections);
+  talk_.open(segments);
+  talk_.connect(secret, remotes, deadline_ns, this, link::LinksOwner::kCaller, connections);
   try {
     const SignalsBlocked inherited;
     thread_ = std::thread([this] { run(); });
