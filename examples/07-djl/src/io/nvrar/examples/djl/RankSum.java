@@ -1,6 +1,7 @@
 package io.nvrar.examples.djl;
 
 import ai.djl.ndarray.NDArray;
+import ai.djl.ndarray.index.NDIndex;
 import ai.djl.ndarray.types.DataType;
 import ai.djl.ndarray.types.Shape;
 import com.sun.jna.Pointer;
@@ -63,10 +64,13 @@ final class RankSum implements AutoCloseable {
           "the array is on " + array.getDevice() + ", not on the CPU");
     }
     // The array's own memory, or a copy in the order of its elements if it is a transposed view.
-    // Writing there would be lost for the latter, so the sums return by set().
     bytes.clear().put(array.toByteBuffer(true));
     group.allReduce(buffer);
-    array.set(bytes.clear());
+    // Into the array's elements, wherever they are. set(Buffer) would make the buffer the array's
+    // memory, which the next sum overwrites.
+    try (NDArray sums = array.getManager().create(bytes.clear(), shape, dataType)) {
+      array.set(new NDIndex("..."), sums);
+    }
   }
 
   static io.nvrar.DataType ours(DataType dataType) {

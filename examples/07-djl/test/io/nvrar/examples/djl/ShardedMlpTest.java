@@ -56,6 +56,22 @@ class ShardedMlpTest {
   }
 
   @Test
+  void aSumIsTheArraysOwnWhateverIsSummedNext() {
+    NDManager manager = Mlp.manager();
+    try (manager;
+        CollectiveGroup group = alone()) {
+      NDArray first = manager.create(new float[] {1, 2});
+      NDArray second = manager.create(new float[] {5, 6});
+      try (RankSum sum = new RankSum(group, new Shape(2), DataType.FLOAT32)) {
+        sum.of(first);
+        sum.of(second);
+      }
+      assertThat(first.toFloatArray()).containsExactly(1, 2);
+      assertThat(second.toFloatArray()).containsExactly(5, 6);
+    }
+  }
+
+  @Test
   void anArrayOfAnotherShapeOrTypeIsRefused() {
     try (CollectiveGroup group = alone();
         NDManager manager = Mlp.manager();
