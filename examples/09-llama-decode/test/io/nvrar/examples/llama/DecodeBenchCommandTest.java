@@ -56,7 +56,7 @@ final class DecodeBenchCommandTest {
           --warmup -1                       | --warmup is -1, and must be 0 to 10000.
           --bandwidth 3350                  | --bandwidth is 3350.0, and must be terabytes in a second, more than 0 and at most 100.
           --json /nowhere/file.json         | There is no directory for /nowhere/file.json.
-          --ranks 2                         | There is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one.
+          --ranks 2                         | there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one
           """)
   void badInputIsOneSentence(String arguments, String sentence) {
     assertThat(run(arguments.split(" "))).isEqualTo(1);

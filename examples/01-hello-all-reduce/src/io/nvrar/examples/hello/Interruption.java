@@ -1,4 +1,4 @@
-package io.nvrar.examples.llama;
+package io.nvrar.examples.hello;
 
 /**
  * Makes Ctrl-C end this process at once while it uses Ray.

@@ -1,13 +1,11 @@
-package io.nvrar.examples.llama;
+package io.nvrar.examples.hello;
 
-import io.nvrar.examples.hello.ClusterAddress;
-import io.nvrar.examples.hello.Disconnection;
-import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.CollectiveException;
 import io.ray.api.Ray;
 import org.jspecify.annotations.Nullable;
 
-/** This driver's connection to a running cluster. */
-final class RayCluster implements AutoCloseable {
+/** This driver's connection to a running cluster; Ctrl-C ends the process at once. */
+public final class RayCluster implements AutoCloseable {
   private final Interruption interruption;
   private final Disconnection end;
 
@@ -21,11 +19,12 @@ final class RayCluster implements AutoCloseable {
    *
    * @param address host:port of the cluster's head; null for the property {@code ray.address}, or
    *     for the private cluster of bin/nvrar
+   * @throws CollectiveException if there is none, or it does not answer
    */
-  static RayCluster connect(@Nullable String address) {
+  public static RayCluster connect(@Nullable String address) {
     if (!ClusterAddress.use(address)) {
-      throw new ModelException(
-          "There is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one.");
+      throw new CollectiveException(
+          "there is no Ray cluster: give --address HOST:PORT, or use bin/nvrar, which starts one");
     }
     if (System.getProperty("ray.logging.level") == null) {
       System.setProperty("ray.logging.level", "WARN");
