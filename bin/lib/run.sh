@@ -48,10 +48,13 @@ readers=()
 messages=''
 lost=''
 
+# The jars of a lesson that no other command needs.
+lesson_jars=()
+
 # our_jars [with-logger]: our classes and their libraries, joined by colons. Ray brings a logger of its own.
 our_jars() {
   local jar path=''
-  for jar in "$NVRAR_BUILD"/lib/*.jar; do
+  for jar in "$NVRAR_BUILD"/lib/*.jar "${lesson_jars[@]}"; do
     case "$jar" in
       */slf4j-simple-*) [[ "${1:-}" == with-logger ]] || continue ;;
     esac

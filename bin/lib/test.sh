@@ -12,6 +12,9 @@ NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 # the test classes.
 TWO_JVMS=(-DforkCount=2)
 
+# The modules with Java tests.
+TESTED=(ray-plugin tools examples examples/10-training integration-tests)
+
 # It measures how long a user waits, so nothing runs beside it.
 WARM_START=a_warm_start
 
@@ -124,16 +127,16 @@ native_tests() {
 # take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
 take_reports() {
   local module file
-  for module in ray-plugin tools examples integration-tests; do
+  for module in "${TESTED[@]}"; do
     for file in "$NVRAR_HOME/$module/target/$2-reports"/TEST-*.xml; do
-      [[ ! -e "$file" ]] || cp "$file" "$1/$module-${file##*/}"
+      [[ ! -e "$file" ]] || cp "$file" "$1/${module##*/}-${file##*/}"
     done
   done
 }
 
 clear_reports() {
   local module
-  for module in ray-plugin tools examples integration-tests; do
+  for module in "${TESTED[@]}"; do
     rm -rf "$NVRAR_HOME/$module/target/$1-reports"
   done
 }
@@ -172,9 +175,10 @@ java_tests_alone() {
   local fingerprint
   fingerprint="$(source_fingerprint)"
   forget_libraries
-  rm -rf "$REPOSITORY"
-  maven_tests_alone "$1" surefire deploy -pl native,ray-plugin,tools,examples,artifacts/bom,artifacts/native -DskipNativeTests \
-    -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" && publish "$fingerprint" release
+  rm -rf "$REPOSITORY" "$TRAINING/target/lib"
+  maven_tests_alone "$1" surefire deploy -Ptraining -pl native,ray-plugin,tools,examples,examples/10-training,artifacts/bom,artifacts/native -DskipNativeTests \
+    -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" &&
+    publish "$fingerprint" release && add_training "$CURRENT" "$TRAINING/target"
 }
 
 # rebuild_tests DIRECTORY: another build must give the same bytes.

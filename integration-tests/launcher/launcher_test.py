@@ -28,6 +28,7 @@ import xml.etree.ElementTree as ElementTree
 from builds_test import BuildsTest
 from hostile_test import HostileTest
 from support import CACHE, COMMAND_S, GONE_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, command_line, descendants, listening, read
+from training_test import TrainingTest
 
 sys.path.insert(0, os.path.join(HOME, "bin/lib"))
 import keeper  # noqa: E402
@@ -394,7 +395,7 @@ def main():
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{name}*" for name in names if not name.startswith("-")] or None
     others = tuple(name[1:] for name in names if name.startswith("-"))
-    tests = [test for case in (LauncherTest, BuildsTest, HostileTest) for test in loader.loadTestsFromTestCase(case)]
+    tests = [test for case in (LauncherTest, BuildsTest, HostileTest, TrainingTest) for test in loader.loadTestsFromTestCase(case)]
     for name in others:
         if not any(name in test.id() for test in tests):
             sys.exit(f"launcher_test: no test's name holds '{name}'")

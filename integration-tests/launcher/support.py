@@ -160,6 +160,6 @@ class Launcher:
 
 
 class LauncherTestCase(unittest.TestCase):
-    def assert_ends(self, launcher, code):
-        self.assertEqual(launcher.exit_code(), code, launcher.text(launcher.err))
+    def assert_ends(self, launcher, code, seconds=COMMAND_S):
+        self.assertEqual(launcher.exit_code(seconds), code, launcher.text(launcher.err))
         launcher.await_nothing_left()

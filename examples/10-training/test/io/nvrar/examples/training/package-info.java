@@ -1,0 +1,4 @@
+@NullMarked
+package io.nvrar.examples.training;
+
+import org.jspecify.annotations.NullMarked;
