@@ -175,7 +175,8 @@ java_tests_alone() {
   local fingerprint
   fingerprint="$(source_fingerprint)"
   forget_libraries
-  rm -rf "$REPOSITORY" "$TRAINING/target/lib"
+  forget_training
+  rm -rf "$REPOSITORY"
   maven_tests_alone "$1" surefire deploy -Ptraining -pl native,ray-plugin,tools,examples,examples/10-training,artifacts/bom,artifacts/native -DskipNativeTests \
     -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" &&
     publish "$fingerprint" release && add_training "$CURRENT" "$TRAINING/target"
@@ -309,9 +310,8 @@ bin/nvrar test [--quick] [--all]: runs the tests that this machine can run, and 
   --all    also the second Ray version, the Java unit tests on a second JDK, the long runs of the model, the message of more than
            2^31 elements, 5 minutes of soak, not 1, and a minute of each fuzz target, not 10 seconds
 
-With CI=true also the basic tests of several hosts on the second Ray version, and 30 seconds of each native fuzz target; but
-of the sanitizers only that of threads, for the tests whose ranks are threads, and without a GPU kernels are compiled for
-compute capability 9.0 only.
+With CI=true also the basic tests of several hosts on the second Ray version; but of the sanitizers only that of
+threads, for the tests whose ranks are threads, and without a GPU kernels are compiled for compute capability 9.0 only.
 END
 }
 
@@ -365,11 +365,11 @@ cluster_steps() {
     ensure_ray "$NVRAR_SECOND_RAY_VERSION"
     step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
   fi
-  # Here, because published_steps take longer.
   if [[ -z "$quick" ]]; then
     step soak check soak_test "$minutes"
     step fuzz-java "$strict" fuzz_tests ray-plugin "$java_fuzz_seconds"
   fi
+  steps_of_either
 }
 
 # Most of these measure times, of all processors of their hosts, so nothing runs beside them.
@@ -382,18 +382,28 @@ container_steps() {
   fi
 }
 
-# These use the published build or copies of it. The launcher's tests start clusters of their own; these steps run
-# beside cluster_steps.
+# The launcher's tests use the published build, and start clusters of their own. They run beside cluster_steps.
 published_steps() {
   step launcher "$strict" launcher_tests -"$WARM_START"
-  step site check site_build
-  step consumers "$strict" consumer_tests
-  step rebuild check rebuild_tests
+  steps_of_either
+}
+
+# Steps that use the published build or copies of it. Whichever of cluster_steps and published_steps is free takes the
+# next one.
+steps_of_either() {
+  unless_taken consumers "$strict" consumer_tests
+  unless_taken rebuild check rebuild_tests
+  unless_taken site check site_build
+}
+
+# unless_taken NAME ...: runs a step unless another process has begun it.
+unless_taken() {
+  ! mkdir "$RESULTS/$1.taken" 2> /dev/null || step "$@"
 }
 
 run_tests() {
   local quick='' all='' versions='' strict='' minutes=1 fuzz_seconds=10 java_fuzz_seconds=10 argument
-  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips && fuzz_seconds=30; }
+  [[ "${CI:-}" != true ]] || { versions=yes && strict=no-skips; }
   for argument in "$@"; do
     case "$argument" in
       -h | --help)

@@ -21,7 +21,9 @@ build_training_unless_there() {
 build_training() {
   local log="$NVRAR_STATE/training.log"
   say "building lesson 10 (the first time it downloads PyTorch, 110 MB; log: $log)"
-  rm -rf "$TRAINING/target/run/lib"
+  # Another command may have built newer sources while this one waited.
+  [[ "$(cat "$NVRAR_BUILD/fingerprint")" == "$(source_fingerprint)" ]] || die "the sources have just changed: start again"
+  forget_training
   if ! MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 ${COLLECTOR[*]}" NVRAR_CMAKE_OPTIONS="$(kernel_options)" \
     maven_run -Ptraining -pl examples/10-training -am package -Dnvrar.run -DskipTests "${LIBRARY_ONLY[@]}" -Dspotless.check.skip > "$log" 2>&1 < /dev/null; then
     tail -n 25 "$log" >&2
@@ -30,16 +32,24 @@ build_training() {
   add_training "$NVRAR_BUILD" "$TRAINING/target/run"
 }
 
+# Otherwise jars of earlier versions would be added, too.
+forget_training() {
+  rm -rf "$TRAINING"/target/{,run/}{lib,*.jar}
+}
+
 # add_training BUILD TARGET: adds what Maven has packaged in TARGET. The other jars are in the build already.
 add_training() {
   local jar new="$1/training"
   rm -rf "$new"
   mkdir -p "$new"
-  for jar in "$2"/*.jar "$2"/lib/*.jar; do
+  for jar in "$2"/*.jar; do
     case "$jar" in
       *-sources.jar | *-javadoc.jar | *-tests.jar) continue ;;
     esac
-    # A link, because PyTorch is large.
+    cp "$jar" "$new/" || return 1
+  done
+  for jar in "$2"/lib/*.jar; do
+    # A link, because PyTorch is large. Maven never writes into a library.
     [[ -e "$1/lib/${jar##*/}" ]] || ln "$jar" "$new/" 2> /dev/null || cp "$jar" "$new/" || return 1
   done
   : > "$new/complete"

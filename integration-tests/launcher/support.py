@@ -136,8 +136,11 @@ class Launcher:
 
     def actor(self):
         """A worker that is a member of the group, and not one that Ray has started in advance."""
+        return self.actors()[0]
+
+    def actors(self):
         workers = (pid for pid in descendants() if any("DefaultWorker" in word for word in command_line(pid)))
-        return next(pid for pid in workers if "/memfd:" in read(f"/proc/{pid}/maps"))
+        return [pid for pid in workers if "/memfd:" in read(f"/proc/{pid}/maps")]
 
     def note_paths(self):
         """Keeps the directories in use by now, by which what is left behind is known."""

@@ -14,7 +14,8 @@ import java.util.Locale;
 
 /**
  * Sums arrays of one shape over the ranks of a group on the CPU. Every rank gets the same bits.
- * Made once, so that a step of decode allocates no buffer; used by one thread at a time.
+ * Made once, so that a step of decode allocates no buffer; used by one thread at a time. PyTorch
+ * refuses to change an array that requires a gradient, except in the thread that loaded it.
  */
 final class RankSum implements AutoCloseable {
   private final CollectiveGroup group;

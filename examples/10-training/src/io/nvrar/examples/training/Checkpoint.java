@@ -22,7 +22,7 @@ final class Checkpoint {
   private final byte[] state;
 
   /**
-   * With all of it; arrays are not copied.
+   * Creates a checkpoint. The arrays are not copied.
    *
    * @param options of the run and its text
    * @param losses of the steps so far
@@ -89,7 +89,7 @@ final class Checkpoint {
   /**
    * Reads what {@link #encode} has written.
    *
-   * @param name what it is called in messages
+   * @param name the checkpoint's name in messages
    * @throws TrainingException if it is none, or not whole
    */
   static Checkpoint decode(byte[] encoded, String name) {

@@ -25,6 +25,9 @@ final class CheckpointDirectory {
   /** Makes the directory if it is missing. */
   CheckpointDirectory(Path directory) throws IOException {
     this.directory = Files.createDirectories(directory);
+    if (!Files.isWritable(directory)) {
+      throw new TrainingException(directory + " cannot be written by this user");
+    }
     Files.deleteIfExists(directory.resolve(UNFINISHED)); // of a run that was killed
   }
 

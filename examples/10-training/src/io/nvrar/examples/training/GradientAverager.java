@@ -62,6 +62,16 @@ public final class GradientAverager implements AutoCloseable {
       }
     }
     this.group = group;
+    try {
+      allocate(weights, bucketBytes);
+    } catch (RuntimeException | Error e) {
+      try (this) {
+        throw e;
+      }
+    }
+  }
+
+  private void allocate(List<NDArray> weights, long bucketBytes) {
     List<NDArray> together = new ArrayList<>();
     long bytes = 0;
     for (NDArray weight : weights) {

@@ -18,6 +18,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.FloatBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -224,7 +225,16 @@ final class Replica implements AutoCloseable {
       group.allReduce(buffer);
       buffer.copyTo(sums);
     }
-    return sums[0] / sums[1];
+    double mean = sums[0] / sums[1];
+    if (!Double.isFinite(mean)) {
+      throw new TrainingException(
+          String.format(
+              Locale.ROOT,
+              "the held-out loss became %s after step %d: a smaller --rate may help",
+              mean,
+              steps));
+    }
+    return mean;
   }
 
   private double lossOf(List<Window> windows) {
@@ -281,12 +291,29 @@ final class Replica implements AutoCloseable {
     return shares.length - 1;
   }
 
-  /** The parameters and the optimizer's moments, as little-endian float32. */
+  /**
+   * The parameters and the optimizer's moments, as little-endian float32.
+   *
+   * @throws TrainingException if one of them is no number
+   */
   byte[] state() {
-    ByteBuffer state = ByteBuffer.allocate(Math.toIntExact(stateBytes()));
+    ByteBuffer state =
+        ByteBuffer.allocate(Math.toIntExact(stateBytes())).order(ByteOrder.LITTLE_ENDIAN);
     for (Parameter parameter : parameters) {
       state.put(parameter.getArray().toByteBuffer(true));
       optimizer.moments(parameter).forEach(moment -> state.put(moment.toByteBuffer(true)));
+    }
+    state.flip();
+    for (FloatBuffer values = state.asFloatBuffer(); values.hasRemaining(); ) {
+      float value = values.get();
+      if (!Float.isFinite(value)) {
+        throw new TrainingException(
+            String.format(
+                Locale.ROOT,
+                "the parameters became %s in step %d: a smaller --rate may help",
+                value,
+                steps));
+      }
     }
     return state.array();
   }
@@ -325,8 +352,9 @@ final class Replica implements AutoCloseable {
 
   @Override
   public void close() {
-    averager.close();
-    trainer.close();
-    model.close();
+    try (model;
+        trainer) {
+      averager.close();
+    }
   }
 }

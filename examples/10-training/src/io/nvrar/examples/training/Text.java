@@ -12,9 +12,8 @@ import java.util.SplittableRandom;
 import java.util.zip.CRC32C;
 
 /**
- * A text as numbers of its characters. It is cut into 100 blocks, of which every tenth is held out:
- * a book has different parts, and each of them is in the text for training and in the one that is
- * held out.
+ * A text, each character a number. The text is cut into 100 blocks, and every tenth block is held
+ * out, so a book's beginning, middle and end are in both parts.
  */
 final class Text {
   private static final int BLOCKS = 100;
@@ -61,7 +60,7 @@ final class Text {
    * Reads it.
    *
    * @param utf8 its bytes
-   * @param name what it is called in messages
+   * @param name the text's name in messages
    * @param context the characters that a model sees at once; each block has more of them
    * @throws TrainingException if it is empty, too short, or not UTF-8
    */
@@ -86,6 +85,16 @@ final class Text {
               text.length(),
               context,
               least));
+    }
+    long characters = text.chars().distinct().count();
+    if (characters < 2 || characters > Short.MAX_VALUE) {
+      throw new TrainingException(
+          String.format(
+              Locale.ROOT,
+              "the text %s has %d different characters, must have 2 to %d",
+              name,
+              characters,
+              Short.MAX_VALUE));
     }
     CRC32C sum = new CRC32C();
     sum.update(utf8);

@@ -24,6 +24,8 @@ import picocli.CommandLine.Spec;
     mixinStandardHelpOptions = true,
     showDefaultValues = true)
 public final class TrainCommand implements NvrarCommand {
+  private static final long MOST_PARAMETERS = 20_000_000;
+  private static final long STATE_BYTES = 12;
   private static final String SHIPPED = "examples/10-training/text/pride.txt";
 
   @Option(
@@ -160,12 +162,21 @@ public final class TrainCommand implements NvrarCommand {
     if (sample < 0 || (sample > 0 && prompt.isEmpty())) {
       throw wrong("--sample is %d, must be 0 or more, and a sample begins with a --prompt", sample);
     }
-    requireDirectoryOf(lossFile);
-    requireDirectoryOf(plotFile);
+    requireWritable(lossFile);
+    requireWritable(plotFile);
     byte[] bytes = read(textFile());
     Text text = Text.of(bytes, textFile().toString(), plan.context);
     if (sample > 0) {
       text.encode(prompt);
+    }
+    long parameters = plan.parameters(text.vocabularySize());
+    if (parameters > MOST_PARAMETERS) {
+      throw new TrainingException(
+          String.format(
+              Locale.ROOT,
+              "the model would have %d parameters, and this lesson trains at most %d",
+              parameters,
+              MOST_PARAMETERS));
     }
     Map<String, String> options = plan.options();
     options.put("the text's checksum", text.checksum());
@@ -176,18 +187,41 @@ public final class TrainCommand implements NvrarCommand {
     if (last == null) {
       last = new Checkpoint(options, new float[0], new byte[0]);
     }
+    // At once an actor holds the state as the driver sent it and as Ray decoded it, and the text as
+    // bytes,
+    // characters and numbers.
+    long heapBytes = 4 * STATE_BYTES * parameters + 8L * bytes.length;
     RayCluster cluster = RayCluster.connect(address);
-    try (cluster;
-        Trainers trainers = Trainers.start(ranks)) {
-      double heldOutLoss;
+    try (cluster) {
       TrainingRun run;
+      TrainingRun.Result result;
       try (TrainingProgress progress = new TrainingProgress(err(), plan, ranks)) {
         run = new TrainingRun(plan, bytes, last, checkpointEvery, directory, progress);
-        heldOutLoss = run.complete(trainers);
+        result = run.complete(() -> Trainers.start(ranks, heapBytes), prompt, sample);
       }
-      show(run.losses(), heldOutLoss, trainers);
+      show(run.losses(), result);
     }
     return 0;
+  }
+
+  private void show(float[] losses, TrainingRun.Result result) throws IOException {
+    if (lossFile != null) {
+      LossCurve.writeTable(losses, lossFile);
+    }
+    out()
+        .printf(
+            Locale.ROOT,
+            "held-out text: loss %.4f, %.3f bits a character%n",
+            result.heldOutLoss(),
+            result.heldOutLoss() / Math.log(2));
+    if (sample > 0) {
+      out().println();
+      out().println(result.sample());
+    }
+    out().flush();
+    if (plotFile != null) {
+      LossCurve.draw(losses, result.heldOutLoss(), plotFile);
+    }
   }
 
   private TrainingPlan plan() {
@@ -198,26 +232,6 @@ public final class TrainCommand implements NvrarCommand {
     }
   }
 
-  private void show(float[] losses, double heldOutLoss, Trainers trainers) throws IOException {
-    if (lossFile != null) {
-      LossCurve.writeTable(losses, lossFile);
-    }
-    out()
-        .printf(
-            Locale.ROOT,
-            "held-out text: loss %.4f, %.3f bits a character%n",
-            heldOutLoss,
-            heldOutLoss / Math.log(2));
-    if (sample > 0) {
-      out().println();
-      out().println(trainers.sample(prompt, sample));
-    }
-    out().flush();
-    if (plotFile != null) {
-      LossCurve.draw(losses, heldOutLoss, plotFile);
-    }
-  }
-
   private Path textFile() {
     return textFile == null
         ? Path.of(System.getProperty("nvrar.home", "")).resolve(SHIPPED)
@@ -225,11 +239,19 @@ public final class TrainCommand implements NvrarCommand {
   }
 
   /** Otherwise a run would end in vain. */
-  private static void requireDirectoryOf(@Nullable Path file) {
-    Path directory = file == null ? null : file.toAbsolutePath().getParent();
-    if (directory != null && !Files.isDirectory(directory)) {
-      throw new TrainingException(
-          String.format(Locale.ROOT, "there is no directory %s for %s", directory, file));
+  private static void requireWritable(@Nullable Path file) {
+    if (file != null) {
+      Path directory = file.toAbsolutePath().getParent();
+      if (Files.isDirectory(file) || directory == null) {
+        throw new TrainingException(file + " is a directory, and a file is to be written");
+      }
+      if (!Files.isDirectory(directory)) {
+        throw new TrainingException(
+            String.format(Locale.ROOT, "there is no directory %s for %s", directory, file));
+      }
+      if (!Files.isWritable(Files.exists(file) ? file : directory)) {
+        throw new TrainingException(file + " cannot be written by this user");
+      }
     }
   }
 

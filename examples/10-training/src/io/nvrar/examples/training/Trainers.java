@@ -1,44 +1,60 @@
 package io.nvrar.examples.training;
 
 import io.nvrar.Backend;
+import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
+import io.nvrar.PeerLostException;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
-import io.ray.api.exception.RayException;
+import io.ray.api.WaitResult;
+import io.ray.api.exception.RayActorException;
+import io.ray.api.exception.RayWorkerException;
 import io.ray.api.function.RayFunc1;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.TimeUnit;
+import org.jspecify.annotations.Nullable;
 
-/** The actors of a run, and their group, in which fresh actors take the places of lost ones. */
+/** The actors of a run and their group, in the driver. Closing it ends the actors. */
 final class Trainers implements AutoCloseable {
   private static final String GROUP = "training";
-  private static final int ANSWER_MILLIS = 20_000;
+  private static final int LOAD_MILLIS = 600_000;
+  private static final int LOOK_MILLIS = 1000;
 
-  // One thread for each actor, since each has one CPU. All of PyTorch comes from Maven; DJL would
-  // ask
-  // its own servers.
-  private static final RayActorGroup.Options OPTIONS =
-      RayActorGroup.Options.cpus(1)
-          .heap("1g")
-          .jvmOption("-Dai.djl.pytorch.num_threads=1")
-          .jvmOption("-Dai.djl.pytorch.num_interop_threads=1")
-          .jvmOption("-Dai.djl.offline=true")
-          .jvmOption("-DOPT_OUT_TRACKING=true");
+  /** The group learns of a killed member within a second. */
+  private static final long GROUP_NANOS = TimeUnit.SECONDS.toNanos(3);
 
-  private final List<RayActorGroup<TrainingActor>> started = new ArrayList<>();
-  private final List<ActorHandle<TrainingActor>> members = new ArrayList<>();
-  private RayCollectiveGroup group;
+  private static final int GROUP_POLL_MILLIS = 20;
 
-  private Trainers(int ranks) {
-    RayActorGroup<TrainingActor> actors = RayActorGroup.create(TrainingActor::new, ranks, OPTIONS);
-    started.add(actors);
-    members.addAll(actors.handles());
+  /** For the JVM, for Ray's classes and buffers, and for DJL. */
+  private static final long BASE_MEBIBYTES = 512;
+
+  private final RayActorGroup<TrainingActor> actors;
+  private final RayCollectiveGroup group;
+
+  private Trainers(RayActorGroup<TrainingActor> actors, RayCollectiveGroup group) {
+    this.actors = actors;
+    this.group = group;
+  }
+
+  /**
+   * Starts the actors in the cluster of this driver.
+   *
+   * @param heapBytes the bytes of text and state that each actor's JVM handles at once
+   */
+  static Trainers start(int ranks, long heapBytes) {
+    RayActorGroup<TrainingActor> actors =
+        RayActorGroup.create(TrainingActor::new, ranks, options(heapBytes));
     try {
-      group = makeGroup();
+      // One actor first: the actors of a host would all unpack the same libraries.
+      Ray.get(actors.handles().get(0).task(TrainingActor::loadEngine).remote(), LOAD_MILLIS);
+      Ray.get(actors.callAll(TrainingActor::loadEngine), LOAD_MILLIS);
+      GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
+      return new Trainers(actors, RayCollectives.createGroup(GROUP, actors.handles(), config));
     } catch (RuntimeException | Error e) {
       try (actors) {
         throw e;
@@ -46,41 +62,35 @@ final class Trainers implements AutoCloseable {
     }
   }
 
-  /** Starts so many actors, in the cluster that this process is a driver of. */
-  static Trainers start(int ranks) {
-    return new Trainers(ranks);
-  }
-
-  private RayCollectiveGroup makeGroup() {
-    // One at first: those of a host would all unpack the same libraries.
-    Ray.get(members.get(0).task(TrainingActor::loadEngine).remote());
-    onAll(TrainingActor::loadEngine);
-    return RayCollectives.createGroup(
-        GROUP, members, GroupConfig.builder().backend(Backend.CPU).build());
+  /**
+   * One thread for each actor, since each has one CPU. All of PyTorch comes from Maven; DJL would
+   * ask its own servers.
+   */
+  private static RayActorGroup.Options options(long heapBytes) {
+    return RayActorGroup.Options.cpus(1)
+        .heap(BASE_MEBIBYTES + (heapBytes >> 20) + "m")
+        .jvmOption("-Dai.djl.pytorch.num_threads=1")
+        .jvmOption("-Dai.djl.pytorch.num_interop_threads=1")
+        .jvmOption("-Dai.djl.offline=true")
+        .jvmOption("-DOPT_OUT_TRACKING=true");
   }
 
   /**
-   * Begins or goes on.
+   * Starts a run or resumes one, on all actors.
    *
    * @return the number of trained values
    */
   long begin(TrainingPlan plan, byte[] text, int steps, byte[] state) {
-    ObjectRef<TrainingActor.Beginning> beginning =
-        Ray.put(new TrainingActor.Beginning(GROUP, plan, text, steps, state));
-    List<ObjectRef<Long>> calls = new ArrayList<>();
-    for (ActorHandle<TrainingActor> member : members) {
-      calls.add(member.task(TrainingActor::begin, beginning).remote());
-    }
-    return Ray.get(calls).get(0);
+    return results(
+            actors.callAll(
+                TrainingActor::begin,
+                Ray.put(new TrainingActor.Beginning(GROUP, plan, text, steps, state))))
+        .get(0);
   }
 
-  /** The losses of so many steps. */
+  /** Makes {@code count} steps; returns the mean loss of each. */
   float[] train(int count) {
-    List<ObjectRef<float[]>> calls = new ArrayList<>();
-    for (ActorHandle<TrainingActor> member : members) {
-      calls.add(member.task(TrainingActor::train, count).remote());
-    }
-    return Ray.get(calls).get(0);
+    return results(actors.callAll(TrainingActor::train, count)).get(0);
   }
 
   double heldOutLoss() {
@@ -88,50 +98,89 @@ final class Trainers implements AutoCloseable {
   }
 
   byte[] state() {
-    return Ray.get(members.get(0).task(TrainingActor::state).remote());
+    return results(List.of(first().task(TrainingActor::state).remote())).get(0);
   }
 
   String sample(String prompt, int count) {
-    return Ray.get(members.get(0).task(TrainingActor::sample, prompt, count).remote());
+    return results(List.of(first().task(TrainingActor::sample, prompt, count).remote())).get(0);
+  }
+
+  private ActorHandle<TrainingActor> first() {
+    return actors.handles().get(0);
   }
 
   private <R> List<R> onAll(RayFunc1<TrainingActor, R> method) {
-    return Ray.get(members.stream().map(member -> member.task(method).remote()).toList());
+    return results(actors.callAll(method));
   }
 
   /**
-   * Replaces the actors that have died, and makes a new group of all.
-   *
-   * @return the ranks whose actors are fresh; empty if none has died, and then nothing was done
+   * Waits for calls. The first call that fails ends the wait, and so does a failure of the group:
+   * Ray does not notice an actor whose process is stopped.
    */
-  List<Integer> replaceLost() {
-    List<Integer> lost = new ArrayList<>();
-    for (int rank = 0; rank < members.size(); rank++) {
-      try {
-        Ray.get(members.get(rank).task(TrainingActor::isAlive).remote(), ANSWER_MILLIS);
-      } catch (RayException e) {
-        lost.add(rank);
+  private <R> List<R> results(List<ObjectRef<R>> calls) {
+    while (true) {
+      WaitResult<R> answers = Ray.wait(calls, calls.size(), LOOK_MILLIS);
+      List<R> results = Ray.get(answers.getReady());
+      if (answers.getUnready().isEmpty()) {
+        return results;
+      }
+      CollectiveException failure = group.failure();
+      if (failure != null) {
+        throw failure;
       }
     }
-    if (!lost.isEmpty()) {
-      group.close();
-      for (int rank : lost) {
-        members.get(rank).kill(); // it may only have been cut off
-        RayActorGroup<TrainingActor> fresh = RayActorGroup.create(TrainingActor::new, 1, OPTIONS);
-        started.add(fresh);
-        members.set(rank, fresh.handles().get(0));
+  }
+
+  /**
+   * Says which actor a failure is the loss of. What an actor threw while it lived is no loss.
+   *
+   * @return null if no actor was lost
+   */
+  @Nullable String loss(RuntimeException failed) {
+    PeerLostException lost = null;
+    boolean isLoss = false;
+    for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
+      isLoss |=
+          cause instanceof PeerLostException
+              || cause instanceof RayActorException
+              || cause instanceof RayWorkerException
+              || isUnknownToJava(cause);
+      if (cause instanceof PeerLostException named) {
+        lost = named;
       }
-      group = makeGroup();
     }
-    return lost;
+    if (isLoss && lost == null) {
+      lost = lossInGroup();
+    }
+    if (lost != null) {
+      return String.format(Locale.ROOT, "rank %d (pid %d)", lost.lostRank(), lost.pid());
+    }
+    return isLoss ? "an actor" : null;
+  }
+
+  /** Ray's Java has no exception for some of Ray's errors, all of which end a process. */
+  private static boolean isUnknownToJava(Throwable failure) {
+    return failure instanceof IllegalArgumentException
+        && String.valueOf(failure.getMessage()).startsWith("Unrecognized metadata");
+  }
+
+  /** Ray may report a dead actor before the group does, and does not say which rank it was. */
+  private @Nullable PeerLostException lossInGroup() {
+    long deadline = System.nanoTime() + GROUP_NANOS;
+    try {
+      while (group.failure() == null && System.nanoTime() < deadline) {
+        Thread.sleep(GROUP_POLL_MILLIS);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    return group.failure() instanceof PeerLostException lost ? lost : null;
   }
 
   @Override
   public void close() {
-    try {
+    try (actors) {
       group.close();
-    } finally {
-      started.forEach(RayActorGroup::close);
     }
   }
 }

@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 public final class TrainingActor implements CollectiveActor {
   private @Nullable Replica replica;
 
-  /** What an actor begins or goes on with. */
+  /** The argument of {@link #begin}. */
   static final class Beginning implements Serializable {
     private static final long serialVersionUID = 1L;
 
@@ -42,15 +42,11 @@ public final class TrainingActor implements CollectiveActor {
   }
 
   /**
-   * Begins or goes on, with what the driver has.
+   * Starts a run or resumes one, from the driver's text and state.
    *
    * @return the number of trained values
    */
   public long begin(Beginning beginning) {
-    if (replica != null) {
-      replica.close();
-      replica = null;
-    }
     Text text = Text.of(beginning.text, "of the driver", beginning.plan.context);
     replica =
         new Replica(
@@ -63,9 +59,10 @@ public final class TrainingActor implements CollectiveActor {
   }
 
   /**
-   * Makes so many steps.
+   * Makes steps.
    *
-   * @return the loss of each
+   * @param count the number of steps
+   * @return the mean loss of each step
    */
   public float[] train(int count) {
     float[] losses = new float[count];
@@ -80,19 +77,14 @@ public final class TrainingActor implements CollectiveActor {
     return replica().heldOutLoss();
   }
 
-  /** What {@link #begin} of all actors can go on with; the same in all of them. */
+  /** The parameters and the optimizer's moments, from which {@link #begin} resumes. */
   public byte[] state() {
     return replica().state();
   }
 
-  /** Goes on with a text. */
+  /** Continues a prompt by {@code count} characters. */
   public String sample(String prompt, int count) {
     return replica().sample(prompt, count);
-  }
-
-  /** Answers if the actor lives. */
-  public boolean isAlive() {
-    return true;
   }
 
   private Replica replica() {

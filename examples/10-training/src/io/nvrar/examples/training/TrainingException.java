@@ -1,15 +1,15 @@
 package io.nvrar.examples.training;
 
-/** Says in one sentence why a training cannot begin or go on. */
+/** A training cannot start or continue; the message is one sentence. */
 public final class TrainingException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** With the sentence. */
+  /** Creates an exception with this message. */
   public TrainingException(String sentence) {
     super(sentence);
   }
 
-  /** With the sentence and its cause. */
+  /** Creates an exception with this message and cause. */
   public TrainingException(String sentence, Throwable cause) {
     super(sentence, cause);
   }

@@ -6,8 +6,8 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * What is trained and how: the same plan and text give the same run. A class and not a record:
- * Ray's serializer cannot read records back.
+ * The model, the schedule and the seed of a run. The same plan and text give the same run. A class,
+ * not a record, because Ray's serializer cannot read records back.
  */
 final class TrainingPlan implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -37,7 +37,7 @@ final class TrainingPlan implements Serializable {
   final long seed;
 
   /**
-   * With all of it.
+   * Creates a plan.
    *
    * @throws TrainingException if something is out of range
    */
@@ -69,7 +69,13 @@ final class TrainingPlan implements Serializable {
     return value;
   }
 
-  /** The options of the command with these values; by them a checkpoint is compared. */
+  /** The number of trained values of a model with so many different characters. */
+  long parameters(int vocabulary) {
+    long ofLayer = 12L * width * width + 13L * width;
+    return (long) (vocabulary + context + 2) * width + layers * ofLayer;
+  }
+
+  /** The command's options with their values. A checkpoint is resumed only with the same ones. */
   Map<String, String> options() {
     Map<String, String> options = new LinkedHashMap<>();
     options.put("--layers", Integer.toString(layers));

@@ -2,9 +2,7 @@ package io.nvrar.examples.training;
 
 import io.nvrar.tools.ErrorStream;
 import java.io.PrintWriter;
-import java.util.List;
 import java.util.Locale;
-import java.util.stream.Collectors;
 import me.tongfei.progressbar.ConsoleProgressBarConsumer;
 import me.tongfei.progressbar.ProgressBar;
 import me.tongfei.progressbar.ProgressBarBuilder;
@@ -82,14 +80,13 @@ final class TrainingProgress implements TrainingRun.Listener, AutoCloseable {
   }
 
   @Override
-  public void lost(List<Integer> ranks, int steps) {
-    String which = ranks.stream().map(String::valueOf).collect(Collectors.joining(", "));
+  public void lost(String who, int steps) {
     err.printf(
         Locale.ROOT,
-        "%srank %s was lost in step %d or after it: a fresh actor has its place, and all go on from step %d%n",
+        "%s%s was lost after step %d: fresh actors resume from step %d%n",
         bar == null ? "" : System.lineSeparator(),
-        which,
-        losses.length + 1,
+        who,
+        losses.length,
         steps);
   }
 

@@ -2,20 +2,20 @@ package io.nvrar.examples.training;
 
 import java.io.IOException;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A run from its first step, or from a checkpoint, to its end. When an actor is lost, a fresh one
- * takes its place, and all go on from the last checkpoint: the losses are then those of a run in
- * which nothing was lost.
+ * A run from its first step, or from a checkpoint, to its end. When an actor is lost, all actors
+ * are replaced and resume from the last checkpoint: nothing that a surviving actor holds is of use,
+ * and fresh ones need no more CPUs than the run had. The losses are those of a run in which no
+ * actor was lost.
  */
 final class TrainingRun {
-  /** Between two reports. */
-  private static final int STEPS_AT_ONCE = 5;
+  private static final int STEPS_BETWEEN_REPORTS = 5;
 
-  /** Without a checkpoint between them; then it is not bad luck. */
+  /** Losses of actors without a checkpoint between them. */
   private static final int MOST_LOSSES = 3;
 
   private final TrainingPlan plan;
@@ -27,25 +27,34 @@ final class TrainingRun {
   private Checkpoint last;
   private float[] losses;
 
-  /** Hears how it goes. */
+  /** Hears of the run's progress. */
   interface Listener {
-    /** Of so many parameters, from so many steps on. */
+    /** The actors have the model and will make the step after {@code steps}. */
     void begins(long parameters, int steps);
 
-    /** These are the losses of all steps so far. */
+    /** More steps are done; {@code losses} has all of them. */
     void goesOn(float[] losses);
 
-    /** A checkpoint was kept. */
+    /** A checkpoint was taken. */
     void kept(int steps);
 
-    /** Ranks have fresh actors, and the run goes on from an earlier step. */
-    void lost(List<Integer> ranks, int steps);
+    /** An actor was lost, and the run will resume after {@code steps}. */
+    void lost(String who, int steps);
   }
 
   /**
-   * With the last checkpoint, of no steps if it begins.
+   * The end of a run.
    *
-   * @param directory where checkpoints are kept beyond this process; null for nowhere
+   * @param heldOutLoss in nats for a character
+   * @param sample the prompt and its continuation; empty if none was wanted
+   */
+  record Result(double heldOutLoss, String sample) {}
+
+  /**
+   * Creates a run.
+   *
+   * @param last the checkpoint to resume from; one without steps for a new run
+   * @param directory for checkpoints that outlive this process; null for none
    */
   TrainingRun(
       TrainingPlan plan,
@@ -67,42 +76,44 @@ final class TrainingRun {
   /**
    * Trains until the plan's last step.
    *
-   * @return the loss of the text that is held out
+   * @param start starts the actors
    */
-  double complete(Trainers trainers) throws IOException {
-    int lostSinceCheckpoint = 0;
-    int checkpoint = last.steps();
-    boolean begun = false;
+  Result complete(Supplier<Trainers> start, String prompt, int sample) throws IOException {
+    int lost = 0;
+    int before = last.steps();
     while (true) {
-      try {
-        if (!begun) {
-          losses = last.losses();
-          listener.begins(trainers.begin(plan, text, last.steps(), last.state()), last.steps());
-          begun = true;
-        }
-        while (losses.length < plan.steps) {
-          int until = Math.min(plan.steps, (losses.length / checkpointEvery + 1) * checkpointEvery);
-          append(trainers.train(Math.min(STEPS_AT_ONCE, until - losses.length)));
-          listener.goesOn(losses);
-          if (losses.length == until) {
-            keep(trainers.state());
+      try (Trainers trainers = start.get()) {
+        try {
+          return complete(trainers, prompt, sample);
+        } catch (RuntimeException failed) {
+          lost = last.steps() > before ? 1 : lost + 1;
+          before = last.steps();
+          String who = trainers.loss(failed);
+          if (who == null || lost > MOST_LOSSES) {
+            throw failed;
           }
+          listener.lost(who, last.steps());
         }
-        return trainers.heldOutLoss();
-      } catch (RuntimeException failed) {
-        lostSinceCheckpoint = last.steps() > checkpoint ? 1 : lostSinceCheckpoint + 1;
-        checkpoint = last.steps();
-        List<Integer> lost = lostSinceCheckpoint > MOST_LOSSES ? List.of() : trainers.replaceLost();
-        if (lost.isEmpty()) {
-          throw failed;
-        }
-        listener.lost(lost, last.steps());
-        begun = false;
       }
     }
   }
 
-  /** Of the steps so far; not copied. */
+  private Result complete(Trainers trainers, String prompt, int sample) throws IOException {
+    losses = last.losses();
+    listener.begins(trainers.begin(plan, text, last.steps(), last.state()), last.steps());
+    while (losses.length < plan.steps) {
+      int until = Math.min(plan.steps, (losses.length / checkpointEvery + 1) * checkpointEvery);
+      append(trainers.train(Math.min(STEPS_BETWEEN_REPORTS, until - losses.length)));
+      listener.goesOn(losses);
+      if (losses.length == until) {
+        keep(trainers.state());
+      }
+    }
+    double heldOutLoss = trainers.heldOutLoss();
+    return new Result(heldOutLoss, sample == 0 ? "" : trainers.sample(prompt, sample));
+  }
+
+  /** The losses of all steps; not copied. */
   float[] losses() {
     return losses;
   }

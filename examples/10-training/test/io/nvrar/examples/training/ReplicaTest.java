@@ -9,8 +9,8 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
@@ -118,37 +118,60 @@ class ReplicaTest {
   }
 
   @Test
-  void aLossThatIsNoNumberEndsAllRanksWithTheStepAndTheRank() {
-    assertThatThrownBy(
-            () ->
-                Ranks.run(
-                    2,
-                    group -> {
-                      try (Replica replica =
-                          new Replica(group, plan(1e30f, 1), TEXT, 0, new byte[0])) {
-                        return losses(replica, 20);
-                      }
-                    }))
-        .isInstanceOf(ExecutionException.class)
-        .hasCauseInstanceOf(TrainingException.class)
-        .hasRootCauseMessage("the loss of rank 0 became NaN in step 2: a smaller --rate may help");
+  void aLossThatIsNoNumberEndsAllRanksWithTheStepAndTheRank() throws Exception {
+    assertThat(Ranks.run(2, group -> failure(group, plan(1e30f, 1), 20)))
+        .containsOnly("the loss of rank 0 became NaN in step 2: a smaller --rate may help");
   }
 
   @Test
-  void ranksWhoseParametersDifferAreNamed() {
-    assertThatThrownBy(
-            () ->
-                Ranks.run(
-                    3,
-                    group -> {
-                      long seed = group.rank() == 1 ? 2 : 1;
-                      try (Replica replica =
-                          new Replica(group, plan(0.003f, seed), TEXT, 0, new byte[0])) {
-                        return losses(replica, 5);
-                      }
-                    }))
-        .isInstanceOf(ExecutionException.class)
-        .hasRootCauseMessage("the parameters of rank 1 are not those of rank 0 after step 1");
+  void ranksWhoseParametersDifferAreNamed() throws Exception {
+    assertThat(Ranks.run(3, group -> failure(group, plan(0.003f, group.rank() == 1 ? 2 : 1), 5)))
+        .containsOnly("the parameters of rank 1 are not those of rank 0 after step 1");
+  }
+
+  private static String failure(CollectiveGroup group, TrainingPlan plan, int steps) {
+    try (Replica replica = new Replica(group, plan, TEXT, 0, new byte[0])) {
+      losses(replica, steps);
+      return "";
+    } catch (TrainingException e) {
+      return String.valueOf(e.getMessage());
+    }
+  }
+
+  @Test
+  void parametersThatAreNoNumbersAfterTheLastStepAreNoResult() throws Exception {
+    Ranks.run(
+        1,
+        group -> {
+          byte[] state;
+          try (Replica replica = new Replica(group, plan(1e38f, 1), TEXT, 0, new byte[0])) {
+            losses(replica, 1);
+            assertThatThrownBy(replica::heldOutLoss)
+                .isInstanceOf(TrainingException.class)
+                .hasMessage("the held-out loss became NaN after step 1: a smaller --rate may help");
+            state = replica.state();
+          }
+          Arrays.fill(state, (byte) 0xFF);
+          try (Replica replica = new Replica(group, plan(1e38f, 1), TEXT, 1, state)) {
+            assertThatThrownBy(replica::state)
+                .isInstanceOf(TrainingException.class)
+                .hasMessage("the parameters became NaN in step 1: a smaller --rate may help");
+          }
+          return true;
+        });
+  }
+
+  @Test
+  void thePlanKnowsTheNumberOfParameters() throws Exception {
+    Ranks.run(
+        1,
+        group -> {
+          try (Replica replica = fresh(group)) {
+            assertThat(replica.parameterCount())
+                .isEqualTo(plan(0.003f, 1).parameters(TEXT.vocabularySize()));
+          }
+          return true;
+        });
   }
 
   @Test

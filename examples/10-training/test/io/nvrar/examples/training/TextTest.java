@@ -63,6 +63,8 @@ class TextTest {
     assertThatThrownBy(() -> Text.of(new byte[] {(byte) 0xFF}, "x.txt", CONTEXT))
         .isInstanceOf(TrainingException.class)
         .hasMessageStartingWith("the text x.txt is not in UTF-8: ");
-    assertThat(Text.of(new byte[500], "x.txt", CONTEXT).vocabularySize()).isEqualTo(1);
+    assertThatThrownBy(() -> Text.of(new byte[500], "x.txt", CONTEXT))
+        .isInstanceOf(TrainingException.class)
+        .hasMessage("the text x.txt has 1 different characters, must have 2 to 32767");
   }
 }
