@@ -96,6 +96,15 @@ class TrainingTest(LauncherTestCase):
                 self.assert_sentence(launcher, f"the checkpoint {newest} is truncated: it has {size - 1} of {size} bytes; "
                                               "without this file the run goes on from the one before")
 
+    def test_26_an_actor_that_is_lost_again_and_again_ends_the_run(self):
+        with train("--ranks", "2", "--checkpoint-every", "200000", "--steps", "100000") as launcher:
+            for start in range(1, 5):
+                wait_until(lambda: launcher.text(launcher.err).count("parameters on 2 ranks") == start, RUN_S, f"start {start}")
+                os.kill(launcher.actor(), signal.SIGKILL)
+            self.assert_ends(launcher, 1)
+            self.assertEqual(launcher.text(launcher.err).count("was lost after step"), 3)
+            self.assertEqual(len(launcher.messages()), 1)
+
     def test_26_a_loss_that_is_no_number_ends_all_with_the_step_and_the_rank(self):
         with train("--ranks", "2", "--rate", "1e30") as launcher:
             self.assert_ends(launcher, 1, RUN_S)

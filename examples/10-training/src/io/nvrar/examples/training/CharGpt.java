@@ -21,8 +21,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A GPT of the shape of GPT-2: layer norms before attention and before the feed-forward network,
- * learned positions, and the embedding as output layer. Numbers of characters [batch, time] in,
- * logits [batch, time, vocabulary] out.
+ * learned positions, and the embedding as output layer. Input: token ids [batch, time]; output:
+ * logits [batch, time, vocabulary].
  */
 final class CharGpt extends AbstractBlock {
   private static final float EPSILON = 1e-5f;
@@ -127,26 +127,24 @@ final class CharGpt extends AbstractBlock {
       boolean training,
       @Nullable PairList<String, Object> parameters) {
     NDArray numbers = inputs.singletonOrThrow();
-    Use use = new Use(store, training, numbers);
+    ForwardPass pass = new ForwardPass(store, training, numbers);
     NDManager manager = numbers.getManager();
     int time = Math.toIntExact(numbers.getShape().get(1));
     NDArray mask = mask(manager, time);
-    // Not a Java number: DJL frees the array that it makes of one at once, and the backward pass
-    // still
-    // reads it.
+    // An array, not a Java number: DJL would free the number's memory before the backward pass.
     NDArray scale = manager.create((float) (1 / Math.sqrt((double) plan.width / plan.heads)));
     NDArray places = manager.arange(0, time, 1, DataType.INT64);
-    NDArray x = embedding(numbers, use.of(characters)).add(embedding(places, use.of(positions)));
+    NDArray x = embedding(numbers, pass.of(characters)).add(embedding(places, pass.of(positions)));
     for (Layer layer : layers) {
-      NDArray normed = use.norm(x, layer.normGamma, layer.normBeta);
-      NDArray mixed = attention(use.linear(normed, layer.qkv, layer.qkvBias), mask, scale);
-      x = x.add(use.linear(mixed, layer.out, layer.outBias));
-      normed = use.norm(x, layer.forwardGamma, layer.forwardBeta);
-      NDArray wide = Activation.gelu(use.linear(normed, layer.up, layer.upBias));
-      x = x.add(use.linear(wide, layer.down, layer.downBias));
+      NDArray normed = pass.norm(x, layer.normGamma, layer.normBeta);
+      NDArray mixed = attention(pass.linear(normed, layer.qkv, layer.qkvBias), mask, scale);
+      x = x.add(pass.linear(mixed, layer.out, layer.outBias));
+      normed = pass.norm(x, layer.forwardGamma, layer.forwardBeta);
+      NDArray wide = Activation.gelu(pass.linear(normed, layer.up, layer.upBias));
+      x = x.add(pass.linear(wide, layer.down, layer.downBias));
     }
-    x = use.norm(x, gamma, beta);
-    return new NDList(Linear.linear(x, use.of(characters), null).singletonOrThrow());
+    x = pass.norm(x, gamma, beta);
+    return new NDList(Linear.linear(x, pass.of(characters), null).singletonOrThrow());
   }
 
   private static NDArray embedding(NDArray numbers, NDArray table) {
@@ -175,7 +173,7 @@ final class CharGpt extends AbstractBlock {
   }
 
   /** The parameters in one pass. */
-  private record Use(ParameterStore store, boolean training, NDArray input) {
+  private record ForwardPass(ParameterStore store, boolean training, NDArray input) {
     NDArray of(Parameter parameter) {
       return store.getValue(parameter, input.getDevice(), training);
     }

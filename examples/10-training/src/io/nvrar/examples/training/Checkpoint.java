@@ -13,8 +13,8 @@ import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A run after some steps, as it is kept in a file: magic number, length of the rest, then in the
- * rest the options and the losses so far, the state, and a checksum.
+ * A checkpoint: options, losses so far and replica state. The file adds a magic number, a length
+ * and a CRC32C.
  */
 final class Checkpoint {
   private final Map<String, String> options;

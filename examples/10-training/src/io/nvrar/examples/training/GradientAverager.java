@@ -16,26 +16,27 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Replaces gradients by their averages over the ranks of a group on CPUs. All ranks get the same
- * bits, so parameters that were equal stay equal.
+ * Averages gradients over the ranks of a group on CPUs. All ranks get the same bits, so parameters
+ * that were equal stay equal.
  *
- * <p>Call {@link #average} after the backward pass and before the optimizer's step. DJL has no
- * hooks that tell when a gradient is ready, so nothing overlaps with the backward pass. The
- * gradients are copied into buckets, and each bucket is one all-reduce: hundreds of small gradients
- * cost as much as a few large ones. One thread at a time uses it.
+ * <p>Call {@link #average} after the backward pass and before the optimizer's step. Gradients are
+ * copied into buckets. Each bucket is one all-reduce, so hundreds of small gradients need only a
+ * few calls. The all-reduces do not overlap with the backward pass, because DJL has no hooks that
+ * tell when a gradient is ready. Not thread-safe.
  */
 public final class GradientAverager implements AutoCloseable {
-  private record Bucket(DeviceBuffer buffer, List<Place> places) {}
+  private record Bucket(DeviceBuffer buffer, List<Slice> slices) {}
 
   /**
    * Where a gradient is in its bucket.
    *
-   * @param memory the group's, valid until the bucket is closed
+   * @param memory memory of the bucket's buffer; invalid after close
    */
-  private record Place(NDArray weight, ByteBuffer memory) {}
+  private record Slice(NDArray weight, ByteBuffer memory) {}
 
   private final CollectiveGroup group;
   private final List<Bucket> buckets = new ArrayList<>();
+  private boolean closed;
 
   /**
    * Allocates the buckets.
@@ -92,34 +93,41 @@ public final class GradientAverager implements AutoCloseable {
   private static Bucket bucket(CollectiveGroup group, List<NDArray> weights) {
     long count = weights.stream().mapToLong(NDArray::size).sum();
     DeviceBuffer buffer = group.device().allocate(io.nvrar.DataType.FLOAT32, count);
-    List<Place> places = new ArrayList<>();
+    List<Slice> slices = new ArrayList<>();
     long address = buffer.address();
     for (NDArray weight : weights) {
       long bytes = weight.size() * Float.BYTES;
       ByteBuffer memory = new Pointer(address).getByteBuffer(0, bytes);
-      places.add(new Place(weight, memory.order(ByteOrder.nativeOrder())));
+      slices.add(new Slice(weight, memory.order(ByteOrder.nativeOrder())));
       address += bytes;
     }
-    return new Bucket(buffer, places);
+    return new Bucket(buffer, slices);
   }
 
-  /** Averages all gradients, in place. All ranks call it at the same point of their work. */
+  /**
+   * Averages all gradients, in place. All ranks call it at the same point of their work. Each
+   * weight must have had a backward pass on this rank: otherwise DJL drops its average without
+   * notice.
+   *
+   * @throws IllegalStateException if the averager is closed
+   */
   public void average() {
+    if (closed) {
+      throw new IllegalStateException("the averager is closed");
+    }
     for (Bucket bucket : buckets) {
-      for (Place place : bucket.places) {
-        try (NDArray gradient = place.weight.getGradient()) {
-          place.memory.clear().put(gradient.toByteBuffer(true));
+      for (Slice slice : bucket.slices) {
+        try (NDArray gradient = slice.weight.getGradient()) {
+          slice.memory.clear().put(gradient.toByteBuffer(true));
         }
       }
       group.allReduce(bucket.buffer, ReduceOp.AVG);
-      for (Place place : bucket.places) {
-        NDManager manager = place.weight.getManager();
-        try (NDArray gradient = place.weight.getGradient();
+      for (Slice slice : bucket.slices) {
+        NDManager manager = slice.weight.getManager();
+        try (NDArray gradient = slice.weight.getGradient();
             NDArray average =
-                manager.create(place.memory.clear(), gradient.getShape(), DataType.FLOAT32)) {
-          // In place. NDArray.copyTo and set(Buffer) would give the gradient memory of Java's,
-          // which
-          // nothing holds.
+                manager.create(slice.memory.clear(), gradient.getShape(), DataType.FLOAT32)) {
+          // In place: copyTo and set(Buffer) would swap in Java memory that may be freed early.
           gradient.set(new NDIndex("..."), average);
         }
       }
@@ -131,5 +139,6 @@ public final class GradientAverager implements AutoCloseable {
   public void close() {
     buckets.forEach(bucket -> bucket.buffer.close());
     buckets.clear();
+    closed = true;
   }
 }

@@ -33,7 +33,7 @@ final class LossCurve {
     Files.writeString(file, lines);
   }
 
-  /** A PNG. */
+  /** Draws the loss curve as a PNG. */
   static void draw(float[] losses, double heldOutLoss, Path file) throws IOException {
     // Or a DISPLAY that does not answer would be waited for.
     System.setProperty("java.awt.headless", "true");
@@ -73,7 +73,7 @@ final class LossCurve {
     ImageIO.write(BitmapEncoder.getBufferedImage(chart), "png", file.toFile());
   }
 
-  /** Of some losses; a beginning below 0 is 0. */
+  /** The mean of losses[from, to); a negative {@code from} counts as 0. */
   static double mean(float[] losses, int from, int to) {
     return IntStream.range(Math.max(0, from), to)
         .mapToDouble(i -> losses[i])

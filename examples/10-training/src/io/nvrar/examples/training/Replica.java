@@ -26,8 +26,8 @@ import java.util.SplittableRandom;
 import java.util.zip.CRC32C;
 
 /**
- * A rank's copy of the model. All ranks make the same steps, each with its part of every step's
- * sequences, and have the same parameters after each. One thread uses it.
+ * One rank's model, optimizer and training step; independent of Ray. All ranks make the same steps,
+ * each with its part of the batch, and have the same parameters after each step. Not thread-safe.
  */
 final class Replica implements AutoCloseable {
   private static final String ENGINE = "PyTorch";
@@ -49,7 +49,7 @@ final class Replica implements AutoCloseable {
   private int steps;
 
   /**
-   * Makes it.
+   * Creates a replica; loads {@code state} unless it is empty.
    *
    * @param group of all ranks; their number divides the plan's batch
    * @param steps that have been done
@@ -121,8 +121,8 @@ final class Replica implements AutoCloseable {
 
   private double collect(short[][] sequences, int from, int count) {
     try (NDManager manager = trainer.getManager().newSubManager()) {
-      NDArray input = numbers(manager, sequences, from, count, 0);
-      NDArray expected = numbers(manager, sequences, from, count, 1);
+      NDArray input = tokens(manager, sequences, from, count, 0);
+      NDArray expected = tokens(manager, sequences, from, count, 1);
       try (GradientCollector collector = trainer.newGradientCollector()) {
         NDArray logits = trainer.forward(new NDList(input)).singletonOrThrow();
         NDArray loss =
@@ -138,7 +138,7 @@ final class Replica implements AutoCloseable {
   }
 
   /** The characters of some sequences from an offset on, [count, context]. */
-  private NDArray numbers(NDManager manager, short[][] sequences, int from, int count, int offset) {
+  private NDArray tokens(NDManager manager, short[][] sequences, int from, int count, int offset) {
     long[] numbers = new long[count * plan.context];
     for (int i = 0; i < count; i++) {
       for (int j = 0; j < plan.context; j++) {
@@ -168,7 +168,7 @@ final class Replica implements AutoCloseable {
   }
 
   private void requireSameParameters() {
-    long[] sums = gather(digest());
+    long[] sums = gather(checksum());
     for (int rank = 1; rank < sums.length; rank++) {
       if (sums[rank] != sums[0]) {
         throw new TrainingException(
@@ -182,7 +182,7 @@ final class Replica implements AutoCloseable {
   }
 
   /** A checksum of all parameters. */
-  long digest() {
+  long checksum() {
     CRC32C sum = new CRC32C();
     parameters.forEach(parameter -> sum.update(parameter.getArray().toByteBuffer(true)));
     return sum.getValue();
@@ -201,8 +201,8 @@ final class Replica implements AutoCloseable {
   }
 
   /**
-   * Predicts the text that is held out, with all other ranks: each character but a block's first,
-   * from at least half a context before it, or all that there is in its block.
+   * Computes the mean loss over the held-out text, together with all ranks. Each character except a
+   * block's first is predicted once.
    *
    * @return the mean loss in nats for a character
    */
@@ -240,8 +240,8 @@ final class Replica implements AutoCloseable {
   private double lossOf(List<Window> windows) {
     short[][] sequences = windows.stream().map(Window::characters).toArray(short[][]::new);
     try (NDManager manager = trainer.getManager().newSubManager()) {
-      NDArray input = numbers(manager, sequences, 0, sequences.length, 0);
-      NDArray expected = numbers(manager, sequences, 0, sequences.length, 1);
+      NDArray input = tokens(manager, sequences, 0, sequences.length, 0);
+      NDArray expected = tokens(manager, sequences, 0, sequences.length, 1);
       NDArray logits = trainer.evaluate(new NDList(input)).singletonOrThrow();
       NDArray chosen =
           logits.logSoftmax(-1).get(new NDIndex().addAllDim(2).addPickDim(expected.expandDims(2)));

@@ -46,7 +46,7 @@ final class ResumableAdamW extends Optimizer {
   }
 
   /**
-   * With moments of 0.
+   * Creates an optimizer whose moments are zero.
    *
    * @param manager what the moments belong to
    * @param steps that have been done

@@ -17,7 +17,7 @@ import java.util.zip.CRC32C;
  */
 final class Text {
   private static final int BLOCKS = 100;
-  private static final int OF_WHICH_ONE_IS_HELD_OUT = 10;
+  private static final int HELD_OUT_INTERVAL = 10;
 
   private final char[] vocabulary;
   private final short[] training;
@@ -46,7 +46,7 @@ final class Text {
       for (int i = from; i < to; i++) {
         part[i - from] = numbers[text.charAt(i)];
       }
-      if (block % OF_WHICH_ONE_IS_HELD_OUT == OF_WHICH_ONE_IS_HELD_OUT - 1) {
+      if (block % HELD_OUT_INTERVAL == HELD_OUT_INTERVAL - 1) {
         heldOut.add(part);
       } else {
         System.arraycopy(part, 0, learned, count, part.length);
@@ -57,7 +57,7 @@ final class Text {
   }
 
   /**
-   * Reads it.
+   * Decodes UTF-8 text and splits it into training and held-out blocks.
    *
    * @param utf8 its bytes
    * @param name the text's name in messages

@@ -17,7 +17,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/** The driver: checks all input, starts the actors, and shows what they learn. */
+/** The command {@code train}: validates options, runs the training, prints the result. */
 @Command(
     name = "train",
     description = "Train a character GPT, data-parallel on Ray actors, on CPUs.",
@@ -187,9 +187,7 @@ public final class TrainCommand implements NvrarCommand {
     if (last == null) {
       last = new Checkpoint(options, new float[0], new byte[0]);
     }
-    // At once an actor holds the state as the driver sent it and as Ray decoded it, and the text as
-    // bytes,
-    // characters and numbers.
+    // Ray's copy and the decoded copy of state and text are in the heap together.
     long heapBytes = 4 * STATE_BYTES * parameters + 8L * bytes.length;
     RayCluster cluster = RayCluster.connect(address);
     try (cluster) {
@@ -197,7 +195,7 @@ public final class TrainCommand implements NvrarCommand {
       TrainingRun.Result result;
       try (TrainingProgress progress = new TrainingProgress(err(), plan, ranks)) {
         run = new TrainingRun(plan, bytes, last, checkpointEvery, directory, progress);
-        result = run.complete(() -> Trainers.start(ranks, heapBytes), prompt, sample);
+        result = run.complete(() -> TrainingActors.start(ranks, heapBytes), prompt, sample);
       }
       show(run.losses(), result);
     }

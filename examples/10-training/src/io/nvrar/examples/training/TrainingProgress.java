@@ -40,7 +40,7 @@ final class TrainingProgress implements TrainingRun.Listener, AutoCloseable {
   }
 
   @Override
-  public void begins(long parameters, int steps) {
+  public void started(long parameters, int steps) {
     begin = System.nanoTime();
     beginSteps = steps;
     if (bar != null) {
@@ -57,7 +57,7 @@ final class TrainingProgress implements TrainingRun.Listener, AutoCloseable {
   }
 
   @Override
-  public void goesOn(float[] now) {
+  public void progressed(float[] now) {
     losses = now;
     if (bar != null) {
       bar.stepTo(now.length);
@@ -67,7 +67,7 @@ final class TrainingProgress implements TrainingRun.Listener, AutoCloseable {
   }
 
   @Override
-  public void kept(int steps) {
+  public void checkpointTaken(int steps) {
     if (bar == null) {
       err.printf(
           Locale.ROOT,
@@ -80,10 +80,10 @@ final class TrainingProgress implements TrainingRun.Listener, AutoCloseable {
   }
 
   @Override
-  public void lost(String who, int steps) {
+  public void actorLost(String who, int steps) {
     err.printf(
         Locale.ROOT,
-        "%s%s was lost after step %d: fresh actors resume from step %d%n",
+        "%s%s was lost after step %d: fresh actors resume after step %d%n",
         bar == null ? "" : System.lineSeparator(),
         who,
         losses.length,

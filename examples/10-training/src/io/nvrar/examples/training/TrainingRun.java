@@ -7,16 +7,15 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A run from its first step, or from a checkpoint, to its end. When an actor is lost, all actors
- * are replaced and resume from the last checkpoint: nothing that a surviving actor holds is of use,
- * and fresh ones need no more CPUs than the run had. The losses are those of a run in which no
- * actor was lost.
+ * Runs a training to its last step, from the start or a checkpoint. If an actor is lost, all actors
+ * are replaced and resume from the last checkpoint, because survivors may have made different
+ * numbers of steps. The training losses equal those of an undisturbed run.
  */
 final class TrainingRun {
   private static final int STEPS_BETWEEN_REPORTS = 5;
 
-  /** Losses of actors without a checkpoint between them. */
-  private static final int MOST_LOSSES = 3;
+  /** Without a checkpoint between them. */
+  private static final int MOST_RESTARTS = 3;
 
   private final TrainingPlan plan;
   private final byte[] text;
@@ -26,20 +25,24 @@ final class TrainingRun {
   private final Listener listener;
   private Checkpoint last;
   private float[] losses;
+  private int restarts;
+
+  /** The last checkpoint's steps at the last restart. */
+  private int restartSteps;
 
   /** Hears of the run's progress. */
   interface Listener {
     /** The actors have the model and will make the step after {@code steps}. */
-    void begins(long parameters, int steps);
+    void started(long parameters, int steps);
 
     /** More steps are done; {@code losses} has all of them. */
-    void goesOn(float[] losses);
+    void progressed(float[] losses);
 
     /** A checkpoint was taken. */
-    void kept(int steps);
+    void checkpointTaken(int steps);
 
     /** An actor was lost, and the run will resume after {@code steps}. */
-    void lost(String who, int steps);
+    void actorLost(String who, int steps);
   }
 
   /**
@@ -71,6 +74,7 @@ final class TrainingRun {
     this.listener = listener;
     options = last.options();
     losses = last.losses();
+    restartSteps = last.steps();
   }
 
   /**
@@ -78,39 +82,47 @@ final class TrainingRun {
    *
    * @param start starts the actors
    */
-  Result complete(Supplier<Trainers> start, String prompt, int sample) throws IOException {
-    int lost = 0;
-    int before = last.steps();
+  Result complete(Supplier<TrainingActors> start, String prompt, int sample) throws IOException {
     while (true) {
-      try (Trainers trainers = start.get()) {
+      TrainingActors actors;
+      try {
+        actors = start.get();
+      } catch (RuntimeException failed) {
+        restartAfter(failed, TrainingActors.isLoss(failed) ? "an actor" : null);
+        continue;
+      }
+      try (actors) {
         try {
-          return complete(trainers, prompt, sample);
+          return runUntilLoss(actors, prompt, sample);
         } catch (RuntimeException failed) {
-          lost = last.steps() > before ? 1 : lost + 1;
-          before = last.steps();
-          String who = trainers.loss(failed);
-          if (who == null || lost > MOST_LOSSES) {
-            throw failed;
-          }
-          listener.lost(who, last.steps());
+          restartAfter(failed, actors.lostActor(failed));
         }
       }
     }
   }
 
-  private Result complete(Trainers trainers, String prompt, int sample) throws IOException {
+  private void restartAfter(RuntimeException failed, @Nullable String lostActor) {
+    restarts = last.steps() > restartSteps ? 1 : restarts + 1;
+    restartSteps = last.steps();
+    if (lostActor == null || restarts > MOST_RESTARTS) {
+      throw failed;
+    }
+    listener.actorLost(lostActor, last.steps());
+  }
+
+  private Result runUntilLoss(TrainingActors actors, String prompt, int sample) throws IOException {
     losses = last.losses();
-    listener.begins(trainers.begin(plan, text, last.steps(), last.state()), last.steps());
+    listener.started(actors.begin(plan, text, last.steps(), last.state()), last.steps());
     while (losses.length < plan.steps) {
       int until = Math.min(plan.steps, (losses.length / checkpointEvery + 1) * checkpointEvery);
-      append(trainers.train(Math.min(STEPS_BETWEEN_REPORTS, until - losses.length)));
-      listener.goesOn(losses);
+      append(actors.train(Math.min(STEPS_BETWEEN_REPORTS, until - losses.length)));
+      listener.progressed(losses);
       if (losses.length == until) {
-        keep(trainers.state());
+        takeCheckpoint(actors.state());
       }
     }
-    double heldOutLoss = trainers.heldOutLoss();
-    return new Result(heldOutLoss, sample == 0 ? "" : trainers.sample(prompt, sample));
+    double heldOutLoss = actors.heldOutLoss();
+    return new Result(heldOutLoss, sample == 0 ? "" : actors.sample(prompt, sample));
   }
 
   /** The losses of all steps; not copied. */
@@ -124,11 +136,11 @@ final class TrainingRun {
     System.arraycopy(more, 0, losses, before, more.length);
   }
 
-  private void keep(byte[] state) throws IOException {
+  private void takeCheckpoint(byte[] state) throws IOException {
     last = new Checkpoint(options, losses, state);
     if (directory != null) {
       directory.write(last);
     }
-    listener.kept(last.steps());
+    listener.checkpointTaken(last.steps());
   }
 }

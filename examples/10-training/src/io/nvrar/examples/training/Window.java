@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** A piece of a text that is held out. */
+/** One evaluation window of a held-out block; windows overlap by half. */
 final class Window {
   private final short[] characters;
   private final int from;

@@ -1,16 +1,19 @@
 package io.nvrar.examples.training;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import ai.djl.Device;
 import ai.djl.engine.Engine;
 import ai.djl.ndarray.NDArray;
 import ai.djl.ndarray.NDManager;
+import ai.djl.ndarray.types.DataType;
 import ai.djl.ndarray.types.Shape;
 import ai.djl.training.GradientCollector;
 import io.nvrar.CollectiveGroup;
 import java.util.ArrayList;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -75,5 +78,38 @@ class GradientAveragerTest {
         }
       }
     }
+  }
+
+  @Test
+  void aClosedAveragerRefusesToAverage() throws Exception {
+    Ranks.run(
+        1,
+        group -> {
+          try (NDManager manager = Engine.getEngine("PyTorch").newBaseManager(Device.cpu())) {
+            List<NDArray> weights = List.of(manager.ones(new Shape(2)));
+            GradientAverager averager = new GradientAverager(group, weights, 8);
+            averager.close();
+            assertThatThrownBy(averager::average)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessage("the averager is closed");
+          }
+          return true;
+        });
+  }
+
+  @Test
+  void otherTypesThanFloat32AreRefused() throws Exception {
+    Ranks.run(
+        1,
+        group -> {
+          try (NDManager manager = Engine.getEngine("PyTorch").newBaseManager(Device.cpu())) {
+            NDArray weight = manager.ones(new Shape(2), DataType.FLOAT64);
+            weight.setName("w");
+            assertThatThrownBy(() -> new GradientAverager(group, List.of(weight), 8))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessage("the averages are of float32 on the CPU, 'w' is float64 on cpu()");
+          }
+          return true;
+        });
   }
 }

@@ -20,10 +20,10 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /** The actors of a run and their group, in the driver. Closing it ends the actors. */
-final class Trainers implements AutoCloseable {
+final class TrainingActors implements AutoCloseable {
   private static final String GROUP = "training";
   private static final int LOAD_MILLIS = 600_000;
-  private static final int LOOK_MILLIS = 1000;
+  private static final int POLL_MILLIS = 1000;
 
   /** The group learns of a killed member within a second. */
   private static final long GROUP_NANOS = TimeUnit.SECONDS.toNanos(3);
@@ -36,7 +36,7 @@ final class Trainers implements AutoCloseable {
   private final RayActorGroup<TrainingActor> actors;
   private final RayCollectiveGroup group;
 
-  private Trainers(RayActorGroup<TrainingActor> actors, RayCollectiveGroup group) {
+  private TrainingActors(RayActorGroup<TrainingActor> actors, RayCollectiveGroup group) {
     this.actors = actors;
     this.group = group;
   }
@@ -46,7 +46,7 @@ final class Trainers implements AutoCloseable {
    *
    * @param heapBytes the bytes of text and state that each actor's JVM handles at once
    */
-  static Trainers start(int ranks, long heapBytes) {
+  static TrainingActors start(int ranks, long heapBytes) {
     RayActorGroup<TrainingActor> actors =
         RayActorGroup.create(TrainingActor::new, ranks, options(heapBytes));
     try {
@@ -54,7 +54,8 @@ final class Trainers implements AutoCloseable {
       Ray.get(actors.handles().get(0).task(TrainingActor::loadEngine).remote(), LOAD_MILLIS);
       Ray.get(actors.callAll(TrainingActor::loadEngine), LOAD_MILLIS);
       GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-      return new Trainers(actors, RayCollectives.createGroup(GROUP, actors.handles(), config));
+      return new TrainingActors(
+          actors, RayCollectives.createGroup(GROUP, actors.handles(), config));
     } catch (RuntimeException | Error e) {
       try (actors) {
         throw e;
@@ -114,12 +115,12 @@ final class Trainers implements AutoCloseable {
   }
 
   /**
-   * Waits for calls. The first call that fails ends the wait, and so does a failure of the group:
-   * Ray does not notice an actor whose process is stopped.
+   * Waits for all calls. Throws when a call fails or the group fails. The group is polled because
+   * Ray does not notice a stopped process.
    */
   private <R> List<R> results(List<ObjectRef<R>> calls) {
     while (true) {
-      WaitResult<R> answers = Ray.wait(calls, calls.size(), LOOK_MILLIS);
+      WaitResult<R> answers = Ray.wait(calls, calls.size(), POLL_MILLIS);
       List<R> results = Ray.get(answers.getReady());
       if (answers.getUnready().isEmpty()) {
         return results;
@@ -132,40 +133,50 @@ final class Trainers implements AutoCloseable {
   }
 
   /**
-   * Says which actor a failure is the loss of. What an actor threw while it lived is no loss.
+   * Names the actor that was lost, if a call failed for that reason.
    *
-   * @return null if no actor was lost
+   * @return null if no actor was lost, as after an exception of a living actor
    */
-  @Nullable String loss(RuntimeException failed) {
+  @Nullable String lostActor(RuntimeException failed) {
     PeerLostException lost = null;
-    boolean isLoss = false;
     for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
-      isLoss |=
-          cause instanceof PeerLostException
-              || cause instanceof RayActorException
-              || cause instanceof RayWorkerException
-              || isUnknownToJava(cause);
       if (cause instanceof PeerLostException named) {
         lost = named;
       }
     }
-    if (isLoss && lost == null) {
-      lost = lossInGroup();
+    if (lost == null && isLoss(failed)) {
+      lost = lostPeer();
     }
     if (lost != null) {
       return String.format(Locale.ROOT, "rank %d (pid %d)", lost.lostRank(), lost.pid());
     }
-    return isLoss ? "an actor" : null;
+    return isLoss(failed) ? "an actor" : null;
   }
 
-  /** Ray's Java has no exception for some of Ray's errors, all of which end a process. */
-  private static boolean isUnknownToJava(Throwable failure) {
+  /** Whether a call failed because an actor was lost. */
+  static boolean isLoss(RuntimeException failed) {
+    for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
+      if (cause instanceof PeerLostException
+          || cause instanceof RayActorException
+          || cause instanceof RayWorkerException
+          || isUnmappedRayError(cause)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Ray's Java has no exception for some error types, such as a lost node or a process killed for
+   * memory. This lesson treats all of them as a lost actor.
+   */
+  private static boolean isUnmappedRayError(Throwable failure) {
     return failure instanceof IllegalArgumentException
         && String.valueOf(failure.getMessage()).startsWith("Unrecognized metadata");
   }
 
   /** Ray may report a dead actor before the group does, and does not say which rank it was. */
-  private @Nullable PeerLostException lossInGroup() {
+  private @Nullable PeerLostException lostPeer() {
     long deadline = System.nanoTime() + GROUP_NANOS;
     try {
       while (group.failure() == null && System.nanoTime() < deadline) {
