@@ -54,6 +54,7 @@ final class LossCurve {
             .build();
     chart
         .getStyler()
+        .setXAxisMin(0.0)
         .setLegendPosition(LegendPosition.InsideNE)
         .setChartBackgroundColor(Color.WHITE)
         .setLocale(Locale.ROOT);
