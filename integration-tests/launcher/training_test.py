@@ -62,11 +62,12 @@ class TrainingTest(LauncherTestCase):
         with self.training("--ranks", "4") as (launcher, after_losses):
             wait_until(lambda: re.search(r"^step 20 of 200", launcher.text(launcher.err), re.MULTILINE), RUN_S, "step 20")
             time.sleep(random.uniform(0, 0.5))
-            for victim in launcher.actors()[:2]:
+            first = launcher.actors()
+            for victim in first[:2]:
                 os.kill(victim, signal.SIGKILL)
             wait_until(lambda: launcher.text(launcher.err).count("was lost after step") == 1, RUN_S, "the loss is said")
             wait_until(lambda: launcher.text(launcher.err).count("parameters on 4 ranks") == 2, RUN_S, "it resumes")
-            os.kill(launcher.actor(), signal.SIGKILL)
+            os.kill(next(pid for pid in launcher.actors() if pid not in first), signal.SIGKILL)
             wait_until(lambda: launcher.text(launcher.err).count("was lost after step") == 2, RUN_S, "another loss is said")
         self.assertEqual(after_losses, together, "the same bits as without a loss")
 
@@ -98,9 +99,12 @@ class TrainingTest(LauncherTestCase):
 
     def test_26_an_actor_that_is_lost_again_and_again_ends_the_run(self):
         with train("--ranks", "2", "--checkpoint-every", "200000", "--steps", "100000") as launcher:
+            seen = []
             for start in range(1, 5):
                 wait_until(lambda: launcher.text(launcher.err).count("parameters on 2 ranks") == start, RUN_S, f"start {start}")
-                os.kill(launcher.actor(), signal.SIGKILL)
+                fresh = [pid for pid in launcher.actors() if pid not in seen]
+                os.kill(fresh[0], signal.SIGKILL)
+                seen += fresh
             self.assert_ends(launcher, 1)
             self.assertEqual(launcher.text(launcher.err).count("was lost after step"), 3)
             self.assertEqual(len(launcher.messages()), 1)
