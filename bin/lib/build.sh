@@ -205,9 +205,7 @@ build() {
   build_progress "$log" &
   progress=$!
   # The native library and the Java modules are built side by side.
-  # Maven's JVM lives too short for its best compiler.
-  MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 ${COLLECTOR[*]}" NVRAR_CMAKE_OPTIONS="$(kernel_options)" \
-    maven_run -T 2 -pl examples -am package -Dnvrar.run -DskipTests "${LIBRARY_ONLY[@]}" -Dspotless.check.skip >> "$log" 2>&1 < /dev/null || code=$?
+  package_to_run -T 2 -pl examples >> "$log" 2>&1 < /dev/null || code=$?
   end_progress "$progress"
   if ((code != 0)); then
     # Without Maven's own stack traces and advice.
@@ -217,6 +215,13 @@ build() {
   fi
   publish "$fingerprint" run || die "what was built could not be copied to $BUILDS"
   say "built in $SECONDS s"
+}
+
+# package_to_run ARGS...: packages the modules that ARGS name, and what they need, for a command.
+package_to_run() {
+  # Maven's JVM lives too short for its best compiler.
+  MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 ${COLLECTOR[*]}" NVRAR_CMAKE_OPTIONS="$(kernel_options)" \
+    maven_run "$@" -am package -Dnvrar.run -DskipTests "${LIBRARY_ONLY[@]}" -Dspotless.check.skip
 }
 
 # build_progress LOG: says how far the build is, until it is ended: on a terminal in one line, elsewhere for each module of Java.

@@ -24,8 +24,7 @@ build_training() {
   # Another command may have built newer sources while this one waited.
   [[ "$(cat "$NVRAR_BUILD/fingerprint")" == "$(source_fingerprint)" ]] || die "the sources have just changed: start again"
   forget_training
-  if ! MAVEN_OPTS="${MAVEN_OPTS:-} -XX:TieredStopAtLevel=1 ${COLLECTOR[*]}" NVRAR_CMAKE_OPTIONS="$(kernel_options)" \
-    maven_run -Ptraining -pl examples/10-training -am package -Dnvrar.run -DskipTests "${LIBRARY_ONLY[@]}" -Dspotless.check.skip > "$log" 2>&1 < /dev/null; then
+  if ! package_to_run -Ptraining -pl examples/10-training > "$log" 2>&1 < /dev/null; then
     tail -n 25 "$log" >&2
     die "lesson 10 could not be built; the last lines are above, all of them in $log"
   fi

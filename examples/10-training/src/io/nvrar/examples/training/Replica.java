@@ -30,6 +30,9 @@ import java.util.zip.CRC32C;
  * each with its part of the batch, and have the same parameters after each step. Not thread-safe.
  */
 final class Replica implements AutoCloseable {
+  /** What {@link #state} has of each parameter: its value and two moments. */
+  static final long STATE_BYTES = 3 * Float.BYTES;
+
   private static final String ENGINE = "PyTorch";
   private static final long BUCKET_BYTES = 4 << 20;
   private static final int WINDOWS_AT_ONCE = 32;
@@ -319,7 +322,7 @@ final class Replica implements AutoCloseable {
   }
 
   private long stateBytes() {
-    return 3 * Float.BYTES * parameterCount();
+    return STATE_BYTES * parameterCount();
   }
 
   private void restore(byte[] state) {

@@ -86,7 +86,10 @@ final class Text {
               context,
               least));
     }
-    long characters = text.chars().distinct().count();
+    CRC32C sum = new CRC32C();
+    sum.update(utf8);
+    Text made = new Text(text, Long.toHexString(sum.getValue()));
+    int characters = made.vocabularySize();
     if (characters < 2 || characters > Short.MAX_VALUE) {
       throw new TrainingException(
           String.format(
@@ -96,9 +99,7 @@ final class Text {
               characters,
               Short.MAX_VALUE));
     }
-    CRC32C sum = new CRC32C();
-    sum.update(utf8);
-    return new Text(text, Long.toHexString(sum.getValue()));
+    return made;
   }
 
   /** The number of characters that differ. */

@@ -25,7 +25,6 @@ import picocli.CommandLine.Spec;
     showDefaultValues = true)
 public final class TrainCommand implements NvrarCommand {
   private static final long MOST_PARAMETERS = 20_000_000;
-  private static final long STATE_BYTES = 12;
   private static final String SHIPPED = "examples/10-training/text/pride.txt";
 
   @Option(
@@ -188,7 +187,7 @@ public final class TrainCommand implements NvrarCommand {
       last = new Checkpoint(options, new float[0], new byte[0]);
     }
     // Ray's copy and the decoded copy of state and text are in the heap together.
-    long heapBytes = 4 * STATE_BYTES * parameters + 8L * bytes.length;
+    long heapBytes = 4 * Replica.STATE_BYTES * parameters + 8L * bytes.length;
     RayCluster cluster = RayCluster.connect(address);
     try (cluster) {
       TrainingRun run;
