@@ -23,6 +23,9 @@ class StubTunerTest {
   private static final int WARP = 32;
   private static final int BUILT_IN_BLOCKS = 100;
   private static final int BUILT_IN_TILES = 1;
+  private static final int FASTEST_US = 200;
+  // Longer than the other tests of this machine may interrupt the fastest launch.
+  private static final int OTHERS_US = 2000;
   private static final Candidate PLANTED = new Candidate(Algorithm.TWO_SHOT, 64, 4);
 
   private static int threads(int tiles) {
@@ -42,14 +45,14 @@ class StubTunerTest {
     try (StubKernel kernel =
             new StubKernel(
                 (blocks, threads) ->
-                    blocks == PLANTED.blocks() && threads == threads(PLANTED.tiles()) ? 200 : 400);
+                    blocks == PLANTED.blocks() && threads == threads(PLANTED.tiles()) ? FASTEST_US : OTHERS_US);
         Measurer measurer = new OnStub(kernel)) {
       Tuner tuner =
           new Tuner(
               measurer, System::nanoTime, TimeUnit.SECONDS.toNanos(60), (p, t, done, all) -> {});
       Tuner.Found found = tuner.run(Map.of(BYTES, twoShots), false).get(0);
       assertThat(found.winner().candidate()).isEqualTo(PLANTED);
-      assertThat(found.winner().timing().us()).isBetween(200.0, 400.0);
+      assertThat(found.winner().timing().us()).isBetween((double) FASTEST_US, (double) OTHERS_US);
     }
   }
 
@@ -61,7 +64,8 @@ class StubTunerTest {
       double[] us = new double[point.repeats()];
       Arrays.setAll(us, i -> kernel.us(blocks, threads(candidate.tiles())));
       Arrays.sort(us);
-      return new Timing(us[us.length / 2], us[0], us[us.length - 1], 0);
+      // Interruptions only add time, so the fastest launch is the one that none of them met.
+      return new Timing(us[0], us[0], us[us.length - 1], 0);
     }
 
     @Override
