@@ -173,9 +173,13 @@ typedef struct nvrar_config {
   uint16_t link_port_last;                      /* ... to this one; both 0: at any */
   int32_t links;                                /* NVRAR_LINKS_* */
   uint32_t link_security;                       /* NVRAR_LINK_* */
-  uint32_t reserved_of_links;                   /* 0 */
+  uint32_t link_threads;                        /* on GPUs: how many threads of a rank serve its links: 1, 2 or 4; at
+                                                   most 4 divided by the ranks of the largest node; 0: 1 */
   uint8_t link_secret[NVRAR_LINK_SECRET_BYTES]; /* the same on all ranks and known to them alone: by it the ends of a
                                                    link recognise each other. All 0: unique_id is known to them alone */
+  uint64_t link_spin_ns; /* on GPUs: for how long these threads look all the time after something has happened. After
+                            that they look every 2 ms, which is when they find a launch that other code has made of a
+                            graph. They also look all the time while a call that was enqueued has not begun. 0: 2 ms */
 } nvrar_config;
 
 /* NVRAR_ARCHITECTURE_X86_64 is a CPU; a GPU's is 10 * major + minor of its compute capability. */

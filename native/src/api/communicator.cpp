@@ -35,6 +35,8 @@ constexpr uint64_t kGraceNs = 1'000'000'000;
 constexpr useconds_t kLeavePollUs = 50;
 
 constexpr uint32_t kMaxConcurrentGroups = 64;
+constexpr uint32_t kMostLinkThreads = 4;
+constexpr uint64_t kLinkSpinNs = 2'000'000;
 
 [[noreturn]] void invalid(const std::string& sentence) { throw Error(NVRAR_INVALID_ARGUMENT, sentence); }
 
@@ -95,7 +97,10 @@ const nvrar_config& check_config(const nvrar_config& config) {
   if (config.link_security > NVRAR_LINK_ENCRYPTED) {
     invalid("there is no link_security " + std::to_string(config.link_security));
   }
-  if (config.reserved_of_links != 0) invalid("config.reserved_of_links is not 0");
+  if (config.link_threads > kMostLinkThreads || (config.link_threads & (config.link_threads - 1)) != 0) {
+    invalid("link_threads " + std::to_string(config.link_threads) + " is none of 0, 1, 2 and " +
+            std::to_string(kMostLinkThreads));
+  }
   if (std::memchr(config.link_address, 0, sizeof config.link_address) == nullptr) {
     invalid("config.link_address does not end with a 0");
   }
@@ -150,6 +155,8 @@ LinkConfig links_of(const nvrar_config& config, const UniqueId& id) {
           .last_port = config.link_port_last,
           .links = config.links,
           .link_security = config.link_security,
+          .link_threads = std::max(config.link_threads, 1u),
+          .link_spin_ns = config.link_spin_ns == 0 ? kLinkSpinNs : config.link_spin_ns,
           .join_timeout_ns = join_limit_ns(config)};
 }
 

@@ -148,6 +148,10 @@ std::string describe_failure(const shared::Poison& poison, uint32_t own, const s
       return origin + " could enqueue only a part of its " + call_of(poison, ranks) + ", which ended the group" +
              in_call;
     case NVRAR_PEER_LOST:
+      if (poison.ranks == RankSet::of(poison.origin)) {
+        return "the threads for the links of " + origin +
+               " did not run for a second although it had something to send" + in_call;
+      }
       return origin + " lost its connection to " + missing + in_call;
     case NVRAR_INTERNAL:
       return "a packet of " + missing + " was overwritten before " + origin + " had read it: a defect of this library" +

@@ -17,7 +17,7 @@ constexpr useconds_t kLearnPollUs = 100;
 }  // namespace
 
 void GroupTalk::connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns, Inbox* inbox,
-                        LinksOwner owner, uint32_t connections) {
+                        LinksOwner owner, uint32_t connections, uint32_t lanes) {
   const Identity self{segments_->rank(), segments_->own().group_hash, secret};
   const auto failed = [&] { return segments_->poisoned().status != NVRAR_OK; };
   // The ranks that come within a moment are linked even so, because a link is the only way to tell them.
@@ -29,7 +29,7 @@ void GroupTalk::connect(const Digest& secret, const std::vector<Remote>& remotes
     return now_ns >= until_ns;
   };
   try {
-    links_.connect(self, remotes, segments_->world(), encrypted_, deadline_ns, ended, inbox, owner, connections);
+    links_.connect(self, remotes, segments_->world(), encrypted_, deadline_ns, ended, inbox, owner, connections, lanes);
   } catch (...) {
     if (failed()) {
       tell(segments_->poisoned());

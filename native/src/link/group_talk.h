@@ -27,9 +27,10 @@ class GroupTalk {
   // Links this member to the remote ranks, whose frames go to the inbox. Throws Error; if the group has failed
   // meanwhile, the ranks that could be linked have been told.
   void connect(const Digest& secret, const std::vector<Remote>& remotes, uint64_t deadline_ns, Inbox* inbox,
-               LinksOwner owner, uint32_t connections = 1);
+               LinksOwner owner, uint32_t connections = 1, uint32_t lanes = 1);
 
   Links& links() noexcept { return links_; }
+  const Links& links() const noexcept { return links_; }
   // Tells all remote ranks what this one is doing, and that the group has failed.
   void tell(const shared::Poison& poison) noexcept;
   // Tells all remote ranks what this one was doing last, before it leaves a group that has failed.

@@ -12,6 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "common/tick_clock.h"
+
 namespace nvrar::link {
 namespace {
 
@@ -358,6 +360,8 @@ bool Link::find_frame() noexcept {
     const Destination to = inbox_->where(*this, head_);
     if (to.kind == Kind::kRefused) return refuse(to.why);
     place_ = to.kind;
+    if (place_ == Kind::kLater && later_since_ns_ == 0) later_since_ns_ = monotonic_ns();
+    if (place_ != Kind::kLater) later_since_ns_ = 0;
     memory_ = to.memory;
     in_memory_ = 0;
   }

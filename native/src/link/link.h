@@ -97,6 +97,8 @@ class Link {
   bool has_frame() noexcept;
   // Gives it to the inbox; has_frame() is true.
   bool give_frame(bool* took) noexcept;
+  // Since when the inbox has said that the next frame is for later; 0: it has not.
+  uint64_t later_since_ns() const noexcept { return later_since_ns_; }
   // Its head, if find_frame() has found it and its payload stays in the link; else null.
   const FrameHead* rest() const noexcept { return place_ == Destination::Kind::kLink ? &head_ : nullptr; }
   // How many bytes have arrived behind its head, also of what follows it.
@@ -170,8 +172,9 @@ class Link {
   // The head of the next frame, or of what is left of it; in_ begins behind it.
   FrameHead head_{};
   Destination::Kind place_ = kNowhere;  // kLater: it has arrived
-  uint8_t* memory_ = nullptr;           // where its payload goes if that is kMemory
-  uint32_t in_memory_ = 0;              // bytes of it that are there
+  uint64_t later_since_ns_ = 0;
+  uint8_t* memory_ = nullptr;  // where its payload goes if that is kMemory
+  uint32_t in_memory_ = 0;     // bytes of it that are there
   bool has_goodbye_ = false;
 };
 

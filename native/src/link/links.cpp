@@ -1,13 +1,9 @@
 #include "link/links.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #include "common/error.h"
@@ -21,7 +17,7 @@ namespace {
 // the longer it has. What arrives would wake the thread otherwise, which takes a small call an eighth of its time.
 constexpr int kFirstPauseMs = 1;
 constexpr int kLongestPauseMs = 4;
-constexpr int kEventsAtOnce = 64;
+constexpr int kEventsAtOnce = LinkSet::kEventsAtOnce;
 // So many links are read sooner than the kernel says which of them have something.
 constexpr size_t kFewLinks = 8;
 constexpr int kReceiveRoomBytes = 1 << 20;  // the message of a launch with the default ring_bytes
@@ -46,39 +42,36 @@ Links::~Links() {
   if (!thread_.joinable()) return;
   leave(kGoodbyeNs, [] { return false; });
   ends_.store(true);
-  (void)::eventfd_write(wake_.get(), 1);
+  wake();
   thread_.join();
 }
 
 // A socket that is closed before its peer's host has everything may take back what is under way. Meanwhile the thread
 // goes on sending, and takes what arrives: a socket that is closed with something unread takes back even more.
 void Links::leave(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
-  for (size_t i = 0; i < links_.size() && !left_; ++i) {
-    links_[i]->put(FrameKind::kGoodbye, 0, 0, nullptr, 0);
-    links_[i]->flush();
-    if (links_[i]->is_behind()) wake();
+  for (size_t i = 0; i < owned_.size() && !left_; ++i) {
+    owned_[i]->put(FrameKind::kGoodbye, 0, 0, nullptr, 0);
+    owned_[i]->flush();
+    if (owned_[i]->is_behind()) wake_all();
   }
   left_ = true;
   const uint64_t until_ns = monotonic_ns() + limit_ns;
   const auto is_delivered = [](const std::unique_ptr<Link>& link) { return link->is_delivered(); };
-  while (!std::all_of(links_.begin(), links_.end(), is_delivered) && !ended() && monotonic_ns() < until_ns) {
+  while (!std::all_of(owned_.begin(), owned_.end(), is_delivered) && !ended() && monotonic_ns() < until_ns) {
     ::usleep(kGoodbyePollUs);
   }
 }
 
 void Links::connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
                     uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox, LinksOwner owner,
-                    uint32_t connections) {
+                    uint32_t connections, uint32_t lanes) {
   connections_ = connections;
   by_rank_.assign(world, nullptr);
   more_.assign(size_t{world} * (connections - 1), nullptr);
   inbox_ = inbox;
-  epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
-  wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const auto require = [](bool is_watched) {
-    if (!is_watched) throw Error(NVRAR_SYSTEM, "cannot watch links: " + std::string(::strerrordesc_np(errno)));
-  };
-  require(epoll_ && wake_ && watch(EPOLL_CTL_ADD, nullptr, EPOLLIN));
+  set_.open();
+  cut_ = std::vector<std::atomic<bool>>(world);
+  for (uint32_t i = 1; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(this));
   const auto add = [&](uint32_t rank, Connection connection) {
     make_receive_room(connection.socket.get());
     std::unique_ptr<Cipher> seals;
@@ -87,12 +80,13 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
       seals = std::make_unique<Cipher>(connection.send_key, true);
       opens = std::make_unique<Cipher>(connection.receive_key, false);
     }
-    links_.push_back(
+    owned_.push_back(
         std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens), inbox_));
-    Link* const link = links_.back().get();
+    Link* const link = owned_.back().get();
     const uint32_t index = connection.index;
     (index == 0 ? by_rank_[rank] : more_[rank * (connections - 1) + index - 1]) = link;
-    require(watch(EPOLL_CTL_ADD, link, EPOLLIN));
+    LinkSet& set = index % lanes == 0 ? set_ : lane(index % lanes).set();
+    set.add(link);
   };
   std::vector<Remote> ends;
   for (Remote remote : remotes) {
@@ -101,16 +95,20 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   // A rank that is linked may have to say that the group has failed. If it has just gone, it is the ranks that are
   // missing which count, until there are none.
   std::vector<Link*> gone;
-  const auto look = [&] {
+  const auto look_at = [&](LinkSet& set) {
     epoll_event events[kEventsAtOnce];
-    const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
+    const int count = set.wait(events, 0);
     for (int i = 0; i < count; ++i) {
       auto* const link = static_cast<Link*>(events[i].data.ptr);
       bool took = false;
       if (link == nullptr || link->receive(&took)) continue;
-      (void)watch(EPOLL_CTL_DEL, link, 0);
+      set.forget(link);
       gone.push_back(link);
     }
+  };
+  const auto look = [&] {
+    look_at(set_);
+    for (const auto& lane : lanes_) look_at(lane->set());
     return ended();
   };
   meet(listener_, self, ends, deadline_ns, add, look);
@@ -118,7 +116,6 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   for (Link* const link : gone) {
     if (!link->has_ended()) broke(link);
   }
-  awaits_room_.assign(links_.size(), false);
   if (owner == LinksOwner::kCaller) return;
   try {
     const SignalsBlocked inherited;
@@ -130,7 +127,9 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
 
 void Links::give_up() noexcept {
   if (left_) listener_.close();
-  links_.clear();
+  lanes_.clear();
+  set_.clear();
+  owned_.clear();
   by_rank_.assign(by_rank_.size(), nullptr);
   more_.assign(more_.size(), nullptr);
 }
@@ -159,7 +158,7 @@ void Links::flush() noexcept {
 
 bool Links::flush_in_call() noexcept {
   bool behind = false;
-  for (const std::unique_ptr<Link>& link : links_) {
+  for (Link* const link : set_.links()) {
     link->flush();
     behind = behind || link->is_behind();
   }
@@ -173,21 +172,21 @@ void Links::end_call() noexcept {
   }
   let_go();
   caller_takes_.store(false, std::memory_order_relaxed);
-  const auto is_behind = [](const std::unique_ptr<Link>& link) { return link->is_behind(); };
-  if (std::any_of(links_.begin(), links_.end(), is_behind)) (void)::eventfd_write(wake_.get(), 1);
+  const auto is_behind = [](const Link* link) { return link->is_behind(); };
+  if (std::any_of(set_.links().begin(), set_.links().end(), is_behind)) wake();
 }
 
 void Links::hand_over() noexcept {
   end_call();
-  (void)::eventfd_write(wake_.get(), 1);
+  wake();
 }
 
 // What was received is taken first: nothing would wake a thread for it.
 void Links::let_go() noexcept {
   if (!held_) return;
   bool took = false;
-  for (const std::unique_ptr<Link>& link : links_) {
-    if (!link->has_ended() && !link->give(&took, [] { return false; })) broke(link.get());
+  for (Link* const link : set_.links()) {
+    if (!link->has_ended() && !link->give(&took, [] { return false; })) broke(link);
   }
   held_ = false;
   receive_mutex_.unlock();
@@ -195,20 +194,17 @@ void Links::let_go() noexcept {
 
 bool Links::look_in_call() noexcept {
   bool took = false;
-  if (hold()) look_locked(&took);
+  if (!hold()) return false;
+  look_locked(&took);
+  if (any_cut_.load(std::memory_order_relaxed)) [[unlikely]]
+    take_cuts();
   return took;
 }
 
-bool Links::wait(int limit_ms) noexcept {
-  watch_room();
-  epoll_event events[kEventsAtOnce];
-  const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, limit_ms);
-  eventfd_t seen = 0;
-  (void)::eventfd_read(wake_.get(), &seen);
-  return count > 0;
+void Links::wake_all() noexcept {
+  wake();
+  for (const auto& lane : lanes_) lane->set().wake();
 }
-
-void Links::wake() noexcept { (void)::eventfd_write(wake_.get(), 1); }
 
 bool Links::look() noexcept {
   const std::unique_lock lock(receive_mutex_, std::try_to_lock);
@@ -228,7 +224,7 @@ void Links::catch_up() noexcept {
 }
 
 void Links::fill(uint32_t rank) noexcept {
-  for (const std::unique_ptr<Link>& link : links_) {
+  for (Link* const link : set_.links()) {
     if (link->is_behind()) link->flush();
   }
   Link* const link = by_rank_[rank];
@@ -251,14 +247,14 @@ void Links::fill_and_look(uint32_t rank) noexcept {
 }
 
 void Links::look_locked(bool* took, const Link* except) noexcept {
-  if (links_.size() <= kFewLinks) return look_at_all(took, except);
-  for (const std::unique_ptr<Link>& link : links_) {
-    if (link.get() == except || link->has_ended()) continue;
+  if (set_.links().size() <= kFewLinks) return look_at_all(took, except);
+  for (Link* const link : set_.links()) {
+    if (link == except || link->has_ended()) continue;
     if (link->is_behind()) link->flush();
-    if (!link->give(took, [] { return false; })) broke(link.get());
+    if (!link->give(took, [] { return false; })) broke(link);
   }
   epoll_event events[kEventsAtOnce];
-  const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
+  const int count = set_.wait(events, 0);
   for (int i = 0; i < count; ++i) {
     auto* const link = static_cast<Link*>(events[i].data.ptr);
     const bool has_something = (events[i].events & ~uint32_t{EPOLLOUT}) != 0;
@@ -268,8 +264,8 @@ void Links::look_locked(bool* took, const Link* except) noexcept {
 }
 
 void Links::look_at_all(bool* took, const Link* except) noexcept {
-  for (const std::unique_ptr<Link>& link : links_) {
-    if (link.get() != except) look_at(link.get(), took);
+  for (Link* const link : set_.links()) {
+    if (link != except) look_at(link, took);
   }
 }
 
@@ -279,62 +275,86 @@ void Links::look_at(Link* link, bool* took) noexcept {
   if (!link->receive(took)) broke(link);
 }
 
-// The link has ended, or what came over it was refused. What came before, a goodbye perhaps, still counts.
+// The link, one of this thread's, has ended, or what came over it was refused. What came before, a goodbye perhaps,
+// still counts.
 void Links::broke(Link* link) noexcept {
+  const auto never = [] { return false; };
   bool took = false;
-  (void)link->give(&took, [] { return false; });
+  (void)link->give(&took, never);
   link->end_receiving();
-  (void)watch(EPOLL_CTL_DEL, link, 0);
+  set_.forget(link);
   // What the peer has sent by its other connections counts, too: why its group has failed, perhaps.
-  for (uint32_t i = 0; i < connections_ && !link->has_goodbye(); ++i) {
-    Link* const other = to(link->peer(), i);
-    if (other != nullptr && !other->has_ended()) (void)other->receive(&took);
-  }
+  const auto each_other = [&](auto visit) {
+    for (Link* const other : set_.links()) {
+      if (other != link && other->peer() == link->peer() && !other->has_ended()) visit(other);
+    }
+  };
+  if (!link->has_goodbye()) each_other([&](Link* other) { (void)other->receive(&took); });
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   inbox_->broke(link->peer());
   link->end();
   if (link->has_goodbye()) return;
   // Without one of its connections a pair of ranks has none.
-  for (const std::unique_ptr<Link>& other : links_) {
-    if (other->peer() != link->peer() || other->has_ended()) continue;
+  each_other([&](Link* other) {
     other->end_receiving();
-    (void)watch(EPOLL_CTL_DEL, other.get(), 0);
+    set_.forget(other);
     other->end();
+  });
+  // Those of lanes end where they are looked at.
+  for (const auto& lane : lanes_) {
+    for (Link* const other : lane->set().links()) {
+      if (other->peer() == link->peer()) other->end();
+    }
   }
 }
 
-bool Links::watch(int how, Link* link, uint32_t events) noexcept {
-  epoll_event event{};
-  event.events = events;
-  event.data.ptr = link;
-  return ::epoll_ctl(epoll_.get(), how, link == nullptr ? wake_.get() : link->fd(), &event) == 0;
+void Links::report_cut(uint32_t rank) noexcept {
+  cut_[rank].store(true, std::memory_order_release);
+  any_cut_.store(true, std::memory_order_release);
+  wake();
 }
 
-void Links::watch_room() noexcept {
-  for (size_t i = 0; i < links_.size(); ++i) {
-    const bool awaits = links_[i]->is_behind();
-    if (awaits == awaits_room_[i]) continue;
-    awaits_room_[i] = awaits;
-    (void)watch(EPOLL_CTL_MOD, links_[i].get(), awaits ? EPOLLIN | EPOLLOUT : EPOLLIN);
+void Links::take_cuts() noexcept {
+  any_cut_.store(false, std::memory_order_seq_cst);
+  for (uint32_t rank = 0; rank < cut_.size(); ++rank) {
+    if (!cut_[rank].exchange(false) || by_rank_[rank]->has_ended()) continue;
+    bool took = true;
+    for (int i = 0; took && i < kLooksToCatchUp; ++i) {
+      took = false;
+      if (!by_rank_[rank]->receive(&took)) break;
+    }
+    broke(by_rank_[rank]);
   }
+}
+
+bool Lane::look() noexcept {
+  bool took = false;
+  for (Link* const link : set_.links()) {
+    if (link->has_ended()) continue;
+    if (link->is_behind()) link->flush();
+    if (link->receive(&took)) continue;
+    (void)link->give(&took, [] { return false; });
+    link->end_receiving();
+    set_.forget(link);
+    if (!link->has_goodbye()) all_->report_cut(link->peer());
+  }
+  return took;
 }
 
 void Links::run() noexcept {
   int pause_ms = 0;
   for (uint64_t calls = 0; !ends_.load();) {
     if (pause_ms != 0) {
-      pollfd wake{wake_.get(), POLLIN, 0};
-      (void)::poll(&wake, 1, pause_ms);
+      pollfd woken{set_.wake_fd(), POLLIN, 0};
+      (void)::poll(&woken, 1, pause_ms);
       const uint64_t calls_now = calls_.load(std::memory_order_relaxed);
-      const bool is_needed = wake.revents != 0 || calls_now == calls;
+      const bool is_needed = woken.revents != 0 || calls_now == calls;
       pause_ms = is_needed ? 0 : std::min(2 * pause_ms, kLongestPauseMs);
       calls = calls_now;
     }
-    watch_room();
     epoll_event events[kEventsAtOnce];
-    const int count = ::epoll_wait(epoll_.get(), events, kEventsAtOnce, pause_ms == 0 ? -1 : 0);
-    eventfd_t seen = 0;
-    if (::eventfd_read(wake_.get(), &seen) == 0) pause_ms = 0;  // and what it is needed for may have come just now
+    const int count = set_.wait(events, pause_ms == 0 ? -1 : 0);
+    if (set_.was_woken()) pause_ms = 0;  // and what it is needed for may have come just now
     if (caller_takes_.load(std::memory_order_relaxed)) {
       if (count > 0) is_wanted_.store(true, std::memory_order_relaxed);
       pause_ms = std::max(pause_ms, kFirstPauseMs);

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "link/link.h"
+#include "link/link_set.h"
 #include "link/meeting.h"
 #include "link/runs.h"
 
@@ -18,6 +18,22 @@ namespace nvrar::link {
 
 // Who looks after the links of a member that is in no call.
 enum class LinksOwner { kThread, kCaller };
+
+class Links;
+
+// Connections that a further thread of the caller looks at.
+class Lane {
+ public:
+  explicit Lane(Links* all) : all_(all) { set_.open(); }
+
+  LinkSet& set() noexcept { return set_; }
+  // Takes what has arrived, and goes on with what is left to send. Returns whether chunks were taken.
+  bool look() noexcept;
+
+ private:
+  Links* const all_;
+  LinkSet set_;
+};
 
 class Links {
  public:
@@ -34,11 +50,11 @@ class Links {
   const LinkAddress& address() const noexcept { return listener_.address(); }
   // Links this member to the remote ranks, then stops to listen. The inbox must outlive this object. Throws what meet()
   // throws. kCaller: there is no thread. Instead one of the caller's is in a call all the time, from connect to
-  // leave(), and looks. connections: to each rank. The first carries all frames but chunks, and goodbyes go by all of
-  // them.
+  // leave(), and looks, and each further lane is looked at by one more. connections: to each rank; connection c is of
+  // lane c % lanes. The first carries all frames but chunks, and goodbyes go by all of them.
   void connect(const Identity& self, const std::vector<Remote>& remotes, uint32_t world, bool encrypted,
                uint64_t deadline_ns, const std::function<bool()>& ended, Inbox* inbox, LinksOwner owner,
-               uint32_t connections);
+               uint32_t connections, uint32_t lanes = 1);
   // After connect has thrown: ends the links that have come about; after leave(), nobody can dial this rank any more.
   void give_up() noexcept;
 
@@ -49,6 +65,11 @@ class Links {
     return connection == 0 ? by_rank_[rank] : more_[rank * (connections_ - 1) + connection - 1];
   }
   uint32_t connections() const noexcept { return connections_; }
+  // All but the first, which these functions are for.
+  Lane& lane(uint32_t i) noexcept { return *lanes_[i - 1]; }
+  // One of its connections to this rank has ended without a goodbye: whoever looks at the first one deals with it,
+  // after what has arrived there. By the thread of a further lane.
+  void report_cut(uint32_t rank) noexcept;
   bool has_ended(uint32_t rank) const noexcept { return by_rank_[rank]->has_ended(); }
   // Queues a frame on the link to this rank and sends it. number: of a question, 0: one to whose answer nobody pays
   // attention.
@@ -59,11 +80,11 @@ class Links {
   void flush() noexcept;
   // Before a call leaves the memory that it has lent to links, ...
   void settle() noexcept {
-    for (const std::unique_ptr<Link>& link : links_) link->settle();
+    for (Link* const link : set_.links()) link->settle();
   }
   // ... and before it writes to some of it.
   void settle(const uint8_t* from, uint64_t bytes) noexcept {
-    for (const std::unique_ptr<Link>& link : links_) {
+    for (Link* const link : set_.links()) {
       if (link->does_need(from, bytes)) link->settle();
     }
   }
@@ -118,9 +139,11 @@ class Links {
   void let_go() noexcept;
   // Waits until something arrives, a socket takes more of what is left to send, wake() is called, or so long. Returns
   // whether it was not only the time.
-  bool wait(int limit_ms) noexcept;
+  bool wait(int limit_ms) noexcept { return set_.wait(limit_ms); }
   // Ends a wait; by any thread.
-  void wake() noexcept;
+  void wake() noexcept { set_.wake(); }
+  // The same, and the waits of all lanes.
+  void wake_all() noexcept;
 
   // Takes what has arrived, of many links at least from some. Never blocks. Returns whether packets were taken: a
   // thread that is not the member's must then wake the member, as settled() does.
@@ -137,22 +160,20 @@ class Links {
   void look_locked(bool* took, const Link* except = nullptr) noexcept;
   void look_at_all(bool* took, const Link* except) noexcept;
   void look_at(Link* link, bool* took) noexcept;
-  // Null: the eventfd. Returns whether epoll could be told.
-  bool watch(int how, Link* link, uint32_t events) noexcept;
-  // Has epoll name the links that are behind once their sockets take more.
-  void watch_room() noexcept;
+  void take_cuts() noexcept;
   void broke(Link* link) noexcept;
   void run() noexcept;
 
   Listener listener_;
-  std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Link*> by_rank_;  // the first connection to each
-  std::vector<Link*> more_;     // the others, rank by rank
+  std::vector<std::unique_ptr<Link>> owned_;  // by this or a lane
+  std::vector<Link*> by_rank_;                // the first connection to each
+  std::vector<Link*> more_;                   // the others, rank by rank
   uint32_t connections_ = 1;
   Inbox* inbox_ = nullptr;
-  FileDescriptor epoll_;
-  FileDescriptor wake_;            // an eventfd, which ends the thread's waits
-  std::vector<bool> awaits_room_;  // by link, as watch_room() has told epoll
+  LinkSet set_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // but the first
+  std::vector<std::atomic<bool>> cut_;        // by rank: whether a lane has reported it
+  std::atomic<bool> any_cut_{false};
   std::thread thread_;
   std::mutex receive_mutex_;
   bool held_ = false;  // by the calling thread

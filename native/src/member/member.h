@@ -25,6 +25,8 @@ struct LinkConfig {
   uint16_t last_port = 0;
   int32_t links = NVRAR_LINKS_BETWEEN_HOSTS;
   uint32_t link_security = NVRAR_LINK_PLAIN;
+  uint32_t link_threads = 1;  // of a rank on a GPU,
+  uint64_t link_spin_ns = 1;  // ... and for how long they look all the time after something has happened
   uint64_t join_timeout_ns = 0;
 };
 

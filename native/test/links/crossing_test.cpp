@@ -1,12 +1,16 @@
 // Collectives that cross between nodes by chunks, proxies and links (protocol/crossing.h), with threads of the host in
 // the place of kernels.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "call/call.h"
@@ -32,6 +36,7 @@ using protocol::Topology;
 
 constexpr uint64_t kHash = 4711;
 constexpr uint64_t kTimeoutNs = 20'000'000'000;
+constexpr uint64_t kSpinNs = 2'000'000;
 constexpr uint32_t kTeams = 2;
 constexpr uint32_t kMembers = 2;  // of a team
 
@@ -73,7 +78,7 @@ class Rank {
   cuda::Proxy& proxy() { return proxy_; }
   uint8_t* arena() { return arena_.get(); }
 
-  void connect(const std::vector<std::unique_ptr<Rank>>& all, uint32_t connections) {
+  void connect(const std::vector<std::unique_ptr<Rank>>& all, const cuda::Proxy::Budget& budget) {
     std::vector<shared::SegmentAddress> addresses;
     std::vector<link::Remote> remotes;
     RankSet remote;
@@ -92,13 +97,14 @@ class Rank {
       ranks_[peer].rings = segments_.rings(peer);
       ranks_[peer].rings_name = control.owner_base + shared::kControlBytes;
     }
-    proxy_.start(&segments_, crossing_.layout, arena_.get(), Digest{1}, remotes, monotonic_ns() + kTimeoutNs,
-                 connections);
+    proxy_.start(&segments_, crossing_.layout, arena_.get(), Digest{1}, remotes, monotonic_ns() + kTimeoutNs, budget);
+    proxy_has_threads_ = budget.threads > 1;
   }
 
   // Runs a thread's part of the next launch.
   bool run(const CrossingCase& c, const std::vector<uint8_t>& send, std::vector<uint8_t>* recv, uint64_t epoch,
-           const CrossingPort::Place& place, uint32_t hash = 1) {
+           CrossingPort::Place place, uint32_t hash = 1) {
+    place.proxy_has_threads = proxy_has_threads_;
     const ElementType& type = element_type(c.data_type);
     const PacketKind kind = c.op == kNoOp ? PacketKind::kEpoch : type.sum_packets;
     const uint64_t bytes = c.count * element_bytes(c.data_type);
@@ -121,7 +127,7 @@ class Rank {
                                        crossing_.layout.area_bytes));
     if (place.team == nullptr) {
       __atomic_store_n(&reinterpret_cast<protocol::CrossingPage*>(arena_.get())->epoch, epoch, __ATOMIC_RELEASE);
-      proxy_.wake();
+      proxy_.launched(false);
     }
     const CrossingPort::HostCrossing crossing(crossing_, shape, layout_.topology, segments_.rank(), epoch, hash, runs);
     cpu::Waiter waiter(&segments_.own(), {64, 64}, kTimeoutNs, nullptr);
@@ -156,17 +162,18 @@ class Rank {
   std::vector<cpu::MappedRank> ranks_;
   RankSet differing_;
   bool fails_on_difference_ = false;
+  bool proxy_has_threads_ = false;
 };
 
 class Group {
  public:
   explicit Group(const Topology& topology, uint64_t area_bytes = uint64_t{4} << 20, bool encrypted = false,
-                 uint32_t connections = 2) {
+                 const cuda::Proxy::Budget& budget = {.connections = 2, .spin_ns = kSpinNs}) {
     const RingLayout layout{uint64_t{2} << 20, topology};
     for (uint32_t rank = 0; rank < topology.world; ++rank) {
       ranks_.push_back(std::make_unique<Rank>(rank, layout, area_bytes, encrypted));
     }
-    each([&](uint32_t rank) { ranks_[rank]->connect(ranks_, connections); });
+    each([&](uint32_t rank) { ranks_[rank]->connect(ranks_, budget); });
   }
   ~Group() {
     each([&](uint32_t rank) { ranks_[rank]->proxy().stop(kTimeoutNs, [] { return false; }); });
@@ -211,8 +218,9 @@ class Group {
     return recv;
   }
 
-  // Many launches of each rank, which waits for the others only in them. Returns whether all were good.
-  bool run_freely(const CrossingCase& c, int launches) {
+  // Many launches of each rank, which waits for the others only in them, and leaves after them if it `leaves`. Returns
+  // whether all were good.
+  bool run_freely(const CrossingCase& c, int launches, bool leaves = false) {
     const std::vector<uint8_t> send(c.count * element_bytes(c.data_type), 0x3C);
     std::atomic<bool> good{true};
     each([&](uint32_t rank) {
@@ -228,6 +236,7 @@ class Group {
         other.join();
         headers.join();
       }
+      if (leaves) ranks_[rank]->proxy().stop(kTimeoutNs, [] { return false; });
     });
     epoch_ += static_cast<uint64_t>(launches);
     return good;
@@ -333,12 +342,14 @@ void expect_right(Group& group, const Topology& topology, const CrossingCase& c,
 constexpr Topology kSpans[] = {{2, 1}, {4, 2}, {3, 1}, nodes_of<1, 3>(), nodes_of<3, 1>(), {4, 1}, nodes_of<2, 1, 3>(),
                                {8, 1}};
 
-class Spans : public testing::TestWithParam<size_t> {};
+// By the topology and the number of the proxy's threads.
+class Spans : public testing::TestWithParam<std::tuple<size_t, uint32_t>> {};
 
 TEST_P(Spans, AllCollectivesHaveTheBitsOfTheCpuBackend) {
-  const Topology topology = kSpans[GetParam()];
-  Group group(topology);
-  std::mt19937_64 random(GetParam());
+  const auto [index, threads] = GetParam();
+  const Topology topology = kSpans[index];
+  Group group(topology, uint64_t{4} << 20, false, {2 * threads, threads, kSpinNs});
+  std::mt19937_64 random(index);
   for (const uint64_t count : {uint64_t{1}, uint64_t{1000}, uint64_t{20'001}}) {
     for (const int32_t type : {NVRAR_BFLOAT16, NVRAR_FLOAT32, NVRAR_INT64}) {
       for (const Algorithm algorithm :
@@ -357,7 +368,9 @@ TEST_P(Spans, AllCollectivesHaveTheBitsOfTheCpuBackend) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Nodes, Spans, testing::Range(size_t{0}, std::size(kSpans)));
+INSTANTIATE_TEST_SUITE_P(Nodes, Spans,
+                         testing::Combine(testing::Range(size_t{0}, std::size(kSpans)), testing::Values(1)));
+INSTANTIATE_TEST_SUITE_P(Threads, Spans, testing::Combine(testing::Values(0, 1, 3), testing::Values(2, 4)));
 
 TEST(Crossing, EncryptedLinksCarryChunks) {
   const Topology topology = kSpans[1];
@@ -391,7 +404,7 @@ TEST(Crossing, CallsOfAllSizesFollowEachOther) {
 // is empty.
 TEST(Crossing, EmptyChunksOfSharedSlicesAreAwaited) {
   for (const uint32_t connections : {1u, 4u}) {
-    Group group(nodes_of<1, 1, 2>(), uint64_t{1} << 20, false, connections);
+    Group group(nodes_of<1, 1, 2>(), uint64_t{1} << 20, false, {connections, connections, kSpinNs});
     EXPECT_TRUE(group.run_freely({Algorithm::kHierarchical, NVRAR_FLOAT32, NVRAR_SUM, 64}, 40));
     for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(group[rank].segments().poisoned().status, NVRAR_OK) << rank;
   }
@@ -414,8 +427,9 @@ TEST(Crossing, DifferingCallsAreFoundByAllWhoHearOfThem) {
 
 TEST(Crossing, ACutConnectionEndsTheWaitsOfBothEnds) {
   const Topology topology = kSpans[0];
-  for (const uint32_t connection : {0u, 1u}) {
-    Group group(topology);
+  for (const uint32_t connection : {0u, 1u, 2u, 3u}) {
+    SCOPED_TRACE(connection);
+    Group group(topology, uint64_t{4} << 20, false, {4, 2, kSpinNs});
     std::mt19937_64 random(3);
     expect_right(group, topology, {Algorithm::kOneShot, NVRAR_FLOAT32, NVRAR_SUM, 100}, random);
     const CrossingCase c{Algorithm::kOneShot, NVRAR_FLOAT32, NVRAR_SUM, 5000};
@@ -430,10 +444,95 @@ TEST(Crossing, ACutConnectionEndsTheWaitsOfBothEnds) {
     cutting.join();
     EXPECT_TRUE(recv[0].empty());
     EXPECT_LT(seconds_now() - begin, 2);
+    const auto has_failed = [&](uint32_t rank) { return group[rank].segments().poisoned().status != NVRAR_OK; };
+    while (!(has_failed(0) && has_failed(1)) && seconds_now() - begin < 2) ::usleep(1000);
     for (uint32_t rank = 0; rank < 2; ++rank) {
       EXPECT_EQ(group[rank].segments().poisoned().status, NVRAR_PEER_LOST) << rank;
     }
   }
+}
+
+// Each rank leaves as soon as it has what it needs: what it has sent still arrives.
+TEST(Crossing, WhatARankHasSentArrivesAlthoughItLeaves) {
+  for (int i = 0; i < 8; ++i) {
+    Group group(kSpans[0], uint64_t{4} << 20, false, {4, 4, kSpinNs});
+    EXPECT_TRUE(group.run_freely({Algorithm::kOneShot, NVRAR_FLOAT32, NVRAR_SUM, 50'000}, 3, true));
+    for (uint32_t rank = 0; rank < 2; ++rank) EXPECT_EQ(group[rank].segments().poisoned().status, NVRAR_OK) << rank;
+  }
+}
+
+TEST(Crossing, AReasonCountsThatCameBeforeAnotherConnectionEnded) {
+  for (const uint32_t connection : {1u, 2u}) {  // of another thread, and of the same one
+    for (int i = 0; i < 10; ++i) {
+      Group group(kSpans[0], uint64_t{1} << 20, false, {4, 2, kSpinNs});
+      group[1].segments().poison({NVRAR_ABORTED, 1, {}, 1});
+      group[1].proxy().talk().tell(group[1].segments().poisoned());
+      group[1].proxy().talk().links().to(0, connection)->end();
+      const double begin = seconds_now();
+      while (group[0].segments().poisoned().status == NVRAR_OK && seconds_now() - begin < 5) ::usleep(100);
+      EXPECT_EQ(group[0].segments().poisoned().status, NVRAR_ABORTED);
+    }
+  }
+}
+
+// A page of lines that cannot be read keeps the thread in this handler.
+std::atomic<bool> stands_still{false};
+uint8_t* unreadable = nullptr;
+constexpr size_t kPageBytes = 4096;
+
+void stand_still(int) {
+  while (stands_still) ::usleep(1000);
+  if (::mprotect(unreadable, kPageBytes, PROT_READ | PROT_WRITE) != 0) std::abort();
+}
+
+TEST(Crossing, AThreadThatStandsStillIsFoundOnceABellHasRungForIt) {
+  Group group(kSpans[0], uint64_t{1} << 20, false, {4, 2, kSpinNs});
+  cuda::Proxy& proxy = group[0].proxy();
+  const auto still_looks = [&] {
+    int still = 0;
+    for (int look = 0; look < 5; ++look) {
+      ::usleep(100'000);
+      if (proxy.stands_still()) ++still;
+    }
+    return still;
+  };
+  EXPECT_EQ(still_looks(), 0);
+  struct sigaction before {};
+  struct sigaction handler {};
+  handler.sa_handler = stand_still;
+  ASSERT_EQ(::sigaction(SIGSEGV, &handler, &before), 0);
+  unreadable = group[0].arena() + CrossingLayout::line(1, protocol::kMostChunks / 2);
+  stands_still = true;
+  ASSERT_EQ(::mprotect(unreadable, kPageBytes, PROT_NONE), 0);
+  ::usleep(100'000);
+  auto& line = *reinterpret_cast<protocol::ChunkLine*>(group[0].arena() + CrossingLayout::line(0, 0));
+  line.to = 0;
+  __atomic_store_n(&line.bell, protocol::first_epoch(), __ATOMIC_RELEASE);
+  EXPECT_GE(still_looks(), 4);
+  stands_still = false;
+  ::usleep(100'000);
+  EXPECT_EQ(still_looks(), 0);
+  ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
+}
+
+// A kernel that was enqueued may begin at any time, and its bell is then found at once.
+TEST(Crossing, TheProxyLooksAllTheTimeWhileALaunchIsAwaited) {
+  Group group(kSpans[0], uint64_t{1} << 20, false, {1, 1, 1'000'000});
+  cuda::Proxy& proxy = group[0].proxy();
+  const auto looks_in_20_ms = [&] {
+    ::usleep(20'000);
+    const uint64_t before = proxy.looks();
+    ::usleep(20'000);
+    return proxy.looks() - before;
+  };
+  EXPECT_LT(looks_in_20_ms(), 40);
+  proxy.launched(true);
+  EXPECT_LT(looks_in_20_ms(), 40);
+  proxy.launched(false);
+  EXPECT_GT(looks_in_20_ms(), 1000);
+  auto& page = *reinterpret_cast<protocol::CrossingPage*>(group[0].arena());
+  __atomic_store_n(&page.epoch, protocol::first_epoch(), __ATOMIC_RELEASE);
+  EXPECT_LT(looks_in_20_ms(), 40);
 }
 
 TEST(Crossing, ChunksThatNoRankSendsAreRefused) {

@@ -54,12 +54,6 @@ uint64_t place_bytes(const Device& device, bool exclusive) {
   return most_places(device, exclusive) * (sizeof(PlaceExit) + sizeof(uint64_t));
 }
 
-// To each rank of another node: several let chunks overtake each other, and more than a few wait for one thread.
-uint32_t connections_to(const protocol::Topology& topology) noexcept {
-  constexpr uint32_t kMostOfANode = 4;
-  return std::max(kMostOfANode / topology.largest, 1u);
-}
-
 bool may_link(const CudaMemberConfig& config) noexcept {
   return !config.link_address.empty() && config.topology.world > 1;
 }
@@ -98,7 +92,9 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       secret_(config.secret),
       link_mode_(config.links),
       link_security_(config.link_security),
-      join_timeout_ns_(config.join_timeout_ns) {
+      join_timeout_ns_(config.join_timeout_ns),
+      link_threads_(config.link_threads),
+      link_spin_ns_(config.link_spin_ns) {
   if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   if (may_link(config)) {
     proxy_ = std::make_unique<Proxy>(world(), config.link_address, config.first_port, config.last_port,
@@ -305,7 +301,7 @@ void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet&
   crossing_.sums = reinterpret_cast<uint8_t*>(crossing_state_->get() + kCountBytes);
   proxy_->start(segments_.get(), crossing_.layout, static_cast<uint8_t*>(arena_->host()), secret_,
                 remotes_of(descriptors, rank(), remote), monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs),
-                connections_to(topology));
+                Proxy::Budget::of(topology.largest, link_threads_, link_spin_ns_));
   crosses_ = true;
 }
 
@@ -416,7 +412,7 @@ void CudaMember::launch_crossing(const Kernel& kernel, const LaunchShape& shape,
                                           args.launch.bytes)};
   give_own_part(&crossing.shape, plan.algorithm, args.launch);
   launch(kernel, shape, 1, &crossing, stream, captured);
-  proxy_->wake();
+  proxy_->launched(captured);
 }
 
 bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {

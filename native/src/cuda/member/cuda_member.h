@@ -142,6 +142,8 @@ class CudaMember final : public Member {
   const int32_t link_mode_;
   const uint32_t link_security_;
   const uint64_t join_timeout_ns_;
+  const uint32_t link_threads_;
+  const uint64_t link_spin_ns_;
   std::optional<OwnedPage> arena_;             // of a group that spans nodes (protocol/crossing.h),
   std::optional<OwnedMemory> crossing_state_;  // ... and its counts, then its sums
   protocol::CrossingMemory crossing_;

@@ -19,6 +19,9 @@ using shared::Poison;
 
 constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
 constexpr int kTurnsForPage = 100;
+// The proxy is looked at now and then. So many looks, because a process that was stopped may run the watcher first.
+constexpr uint32_t kTurnsBetweenProxyLooks = 100;
+constexpr uint32_t kStillLooks = 10;
 constexpr int kLooks = 2;
 constexpr int kLooksAtGraphs = 20;
 // Offset in the host page, behind the fields that kernels write, to which the watcher copies device memory.
@@ -272,11 +275,19 @@ uint64_t CudaMember::record(const nvrar_call& call, int32_t state) noexcept {
 
 void CudaMember::watch() noexcept {
   const OutsideCaptures outside;
+  uint32_t turns = 0;
+  uint32_t still = 0;
   std::unique_lock lock(watch_mutex_);
   while (!watch_turns_.wait_for(lock, kWatchPeriod, [&] { return ends_; })) {
     const bool looks = ending_ && !all_over_;
     // Not under the lock: the driver may be busy for long, and threads that wait for the watcher have a time limit.
     lock.unlock();
+    if (crosses_ && ++turns % kTurnsBetweenProxyLooks == 0) {
+      still = proxy_->stands_still() ? still + 1 : 0;
+      if (still == kStillLooks) {
+        poison({NVRAR_PEER_LOST, rank(), RankSet::of(rank()), segments_->call_of(rank()).sequence});
+      }
+    }
     if (has_failed() && !stopped_.load(std::memory_order_acquire)) stop_kernels();
     if (looks) look_whether_all_is_over();
     lock.lock();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <system_error>
 
 #include "common/error.h"
@@ -21,9 +22,8 @@ using protocol::kMostChunks;
 
 // A chunk's number in a frame's `slot`, and beside it ChunkLine::node_is_here.
 constexpr uint32_t kNodeIsHere = uint32_t{1} << 31;
-// The thread looks all the time until nothing has happened for so long, and then now and then: a launch that another
-// program makes of a graph is found by that.
-constexpr uint64_t kSpinNs = 2'000'000;
+// How often a thread looks that does not look all the time: a launch that another program makes of a graph is found by
+// that.
 constexpr int kPauseMs = 2;
 // A kernel's epoch is known to its proxy within microseconds.
 constexpr uint64_t kLateNs = kNsPerSecond;
@@ -36,53 +36,102 @@ void store(uint64_t* word, uint64_t value) noexcept { __atomic_store_n(word, val
 
 }  // namespace
 
+Proxy::Budget Proxy::Budget::of(uint32_t largest_node, uint32_t wanted_threads, uint64_t spin_ns) noexcept {
+  constexpr uint32_t kMostOfANode = 4;
+  Budget budget{.spin_ns = spin_ns};
+  budget.connections = std::bit_floor(std::max(kMostOfANode / largest_node, 1u));
+  budget.threads = std::bit_floor(std::clamp(wanted_threads, 1u, budget.connections));
+  return budget;
+}
+
 Proxy::~Proxy() {
   stop(0, [] { return true; });
 }
 
 void Proxy::start(shared::GroupSegments* segments, const CrossingLayout& layout, uint8_t* arena, const Digest& secret,
-                  const std::vector<link::Remote>& remotes, uint64_t deadline_ns, uint32_t connections) {
+                  const std::vector<link::Remote>& remotes, uint64_t deadline_ns, const Budget& budget) {
   layout_ = layout;
   arena_ = arena;
-  late_since_ns_.assign(layout.world, 0);
+  budget_ = budget;
+  own_ = &segments->own();
   const uint64_t before_first = protocol::first_epoch() - 1;
   store(&page().epoch, before_first);
+  due_ = before_first;
   for (uint32_t rank = 0; rank < layout_.world; ++rank) {
     for (const uint64_t epoch : {before_first, before_first - 1}) {
       store(&source(epoch, rank).word, protocol::SourceLine::of(epoch, 0, false));
     }
   }
-  queues_.resize(remotes.size() * connections);
-  for (size_t i = 0; i < queues_.size(); ++i) {
-    queues_[i].rank = remotes[i % remotes.size()].rank;
-    queues_[i].connection = static_cast<uint32_t>(i / remotes.size());
+  for (uint32_t i = 0; i < budget.threads; ++i) {
+    Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
+    worker.index = i;
+    for (uint32_t connection = i; connection < budget.connections; connection += budget.threads) {
+      for (const link::Remote& remote : remotes) {
+        Queue& queue = worker.queues.emplace_back();
+        queue.rank = remote.rank;
+        queue.connection = connection;
+      }
+    }
   }
   talk_.open(segments);
-  talk_.connect(secret, remotes, deadline_ns, this, link::LinksOwner::kCaller, connections);
+  talk_.connect(secret, remotes, deadline_ns, this, link::LinksOwner::kCaller, budget.connections, budget.threads);
   try {
     const SignalsBlocked inherited;
-    thread_ = std::thread([this] { run(); });
+    for (const auto& worker : workers_) worker->thread = std::thread([this, each = worker.get()] { run(each); });
   } catch (const std::system_error& error) {
     throw Error(NVRAR_SYSTEM, std::string("cannot start a thread: ") + error.what());
   }
 }
 
 void Proxy::stop(uint64_t limit_ns, const std::function<bool()>& ended) noexcept {
-  if (!thread_.joinable()) return;
+  const auto running = static_cast<uint32_t>(
+      std::count_if(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->thread.joinable(); }));
+  if (running == 0) return;
   leaves_.store(true, std::memory_order_release);
-  talk_.links().wake();
+  talk_.links().wake_all();
   const uint64_t until_ns = monotonic_ns() + limit_ns;
-  while (!has_sent_all_.load(std::memory_order_acquire) && !ended() && monotonic_ns() < until_ns) {
+  while (have_sent_all_.load(std::memory_order_acquire) < running && !ended() && monotonic_ns() < until_ns) {
     ::usleep(kLeavePollUs);
   }
   talk_.links().leave(limit_ns, ended);
   ends_.store(true, std::memory_order_release);
-  talk_.links().wake();
-  thread_.join();
+  talk_.links().wake_all();
+  for (const auto& worker : workers_) {
+    if (worker->thread.joinable()) worker->thread.join();
+  }
 }
 
-void Proxy::wake() noexcept {
-  if (!awake_.exchange(true, std::memory_order_acq_rel)) talk_.links().wake();
+void Proxy::launched(bool captured) noexcept {
+  if (!captured) due_.store(std::max(due_.load(std::memory_order_relaxed), load(page().epoch)) + 1);
+  launches_.fetch_add(1);
+  // Whoever begins to pause after this sees that there was a launch.
+  if (pausing_.load() != 0) talk_.links().wake_all();
+}
+
+// Whether a kernel that was enqueued has not entered; of a group that has failed none has to.
+bool Proxy::is_awaited() const noexcept {
+  return static_cast<int64_t>(due_.load(std::memory_order_relaxed) - load(page().epoch)) > 0 && !own_->poison.is_set();
+}
+
+bool Proxy::has_rung(const Worker& worker) const noexcept {
+  for (uint32_t parity = 0; parity < 2; ++parity) {
+    for (uint32_t chunk = worker.index; chunk < kMostChunks; chunk += budget_.threads) {
+      const auto& line = *reinterpret_cast<const ChunkLine*>(arena_ + CrossingLayout::line(parity, chunk));
+      const uint64_t sent = worker.sent[parity * kMostChunks + chunk].load(std::memory_order_relaxed);
+      if (load(line.bell) != sent) return true;
+    }
+  }
+  return false;
+}
+
+bool Proxy::stands_still() noexcept {
+  bool still = false;
+  for (const auto& worker : workers_) {
+    const uint64_t looks = worker->looks.load(std::memory_order_relaxed);
+    still = still || (looks == worker->looks_before && has_rung(*worker));
+    worker->looks_before = looks;
+  }
+  return still;
 }
 
 Proxy::Heard Proxy::heard_of(uint32_t rank, uint64_t epoch) const noexcept {
@@ -92,19 +141,21 @@ Proxy::Heard Proxy::heard_of(uint32_t rank, uint64_t epoch) const noexcept {
   return {has_entered, has_entered && SourceLine::node_is_here(word)};
 }
 
-// Finds the lines whose bells have rung, among the first so many chunks. Returns whether there were any.
-bool Proxy::find_due(uint32_t chunks) noexcept {
+// Finds the lines of the thread's connections whose bells have rung, among the first so many chunks. Returns whether
+// there were any.
+bool Proxy::find_due(Worker* worker, uint32_t chunks) noexcept {
   bool found = false;
   for (uint32_t parity = 0; parity < 2; ++parity) {
-    for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    // A chunk's connection, chunk % connections, is one of this thread's.
+    for (uint32_t chunk = worker->index; chunk < chunks; chunk += budget_.threads) {
       const auto& line = *reinterpret_cast<const ChunkLine*>(arena_ + CrossingLayout::line(parity, chunk));
-      uint64_t& sent = sent_[parity * kMostChunks + chunk];
+      std::atomic<uint64_t>& sent = worker->sent[parity * kMostChunks + chunk];
       const uint64_t epoch = load(line.bell);
-      if (epoch == sent) [[likely]]
+      if (epoch == sent.load(std::memory_order_relaxed)) [[likely]]
         continue;
-      sent = epoch;
+      sent.store(epoch, std::memory_order_relaxed);
       found = true;
-      chunks_ = static_cast<uint32_t>(std::min<uint64_t>(line.lines, kMostChunks));
+      worker->chunks = static_cast<uint32_t>(std::min<uint64_t>(line.lines, kMostChunks));
       link::Message message{};
       message.kind = FrameKind::kChunk;
       message.payload = arena_ + layout_.outbox(epoch) + line.offset;
@@ -115,8 +166,8 @@ bool Proxy::find_due(uint32_t chunks) noexcept {
       message.offset = line.offset;
       message.hash = line.hash;
       const uint64_t to = line.to;
-      const uint32_t connection = chunk % talk_.links().connections();
-      for (Queue& queue : queues_) {
+      const uint32_t connection = chunk % budget_.connections;
+      for (Queue& queue : worker->queues) {
         const bool is_for_it = queue.connection == connection && (to >> queue.rank & 1) != 0;
         if (is_for_it) queue.due[queue.end++ % kLines] = message;
       }
@@ -126,9 +177,9 @@ bool Proxy::find_due(uint32_t chunks) noexcept {
 }
 
 // Sends what the sockets take. Returns whether there was something to send.
-bool Proxy::send_due() noexcept {
+bool Proxy::send_due(Worker* worker) noexcept {
   bool had = false;
-  for (Queue& queue : queues_) {
+  for (Queue& queue : worker->queues) {
     link::Link* const link = talk_.links().to(queue.rank, queue.connection);
     for (; queue.begin != queue.end && !link->is_behind(); ++queue.begin) {
       link->lend(queue.due[queue.begin % kLines]);
@@ -139,33 +190,61 @@ bool Proxy::send_due() noexcept {
   return had;
 }
 
-bool Proxy::has_nothing_due() const noexcept {
-  return std::all_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.begin == queue.end; });
+bool Proxy::look(const Worker& worker) noexcept {
+  link::Links& links = talk_.links();
+  return worker.index == 0 ? links.look_in_call() : links.lane(worker.index).look();
 }
 
-void Proxy::run() noexcept {
+// Waits for a socket, a launch or the end, for a moment. launches: that the thread knows of.
+void Proxy::pause(const Worker& worker, uint64_t launches) noexcept {
   link::Links& links = talk_.links();
-  links.begin_call();
+  pausing_.fetch_add(1);
+  const bool may_wait = launches_.load() == launches && !leaves_.load();
+  if (may_wait) (void)(worker.index == 0 ? links.wait(kPauseMs) : links.lane(worker.index).set().wait(kPauseMs));
+  pausing_.fetch_sub(1);
+}
+
+void Proxy::run(Worker* worker) noexcept {
+  link::Links& links = talk_.links();
+  if (worker->index == 0) links.begin_call();
+  const auto has_nothing_due = [&] {
+    return std::all_of(worker->queues.begin(), worker->queues.end(),
+                       [](const Queue& queue) { return queue.begin == queue.end; });
+  };
   uint64_t busy_ns = monotonic_ns();
-  for (uint32_t looks = 1; !ends_.load(std::memory_order_acquire); ++looks) {
-    bool busy = find_due(looks % kLooksBetweenScans == 0 ? kMostChunks : chunks_);
-    busy = send_due() || busy;
-    const bool is_last = leaves_.load(std::memory_order_acquire) && !has_sent_all_.load(std::memory_order_relaxed);
-    if (is_last && !find_due(kMostChunks) && !send_due()) has_sent_all_.store(has_nothing_due());
-    busy = links.look_in_call() || busy;
-    if (busy) awake_.store(true, std::memory_order_relaxed);
+  uint64_t launches = 0;
+  bool has_sent_all = false;
+  bool busy = false;
+  for (uint64_t looks = 1; !ends_.load(std::memory_order_acquire); ++looks) {
+    worker->looks.store(looks, std::memory_order_relaxed);
+    busy = find_due(worker, looks % kLooksBetweenScans == 0 ? kMostChunks : worker->chunks) || busy;
+    busy = send_due(worker) || busy;
+    if (!has_sent_all && leaves_.load(std::memory_order_acquire)) {
+      has_sent_all = !find_due(worker, kMostChunks) && !send_due(worker) && has_nothing_due();
+      if (has_sent_all) have_sent_all_.fetch_add(1, std::memory_order_release);
+    }
+    busy = look(*worker) || busy;
     if (looks % kLooksBetweenClocks != 0) continue;
     const uint64_t now_ns = monotonic_ns();
-    if (awake_.exchange(false, std::memory_order_acq_rel)) busy_ns = now_ns;
-    const auto may_pause = [&] { return !awake_.load() && !leaves_.load() && !find_due(kMostChunks); };
-    while (now_ns - busy_ns > kSpinNs && may_pause()) {
-      if (links.wait(kPauseMs) || links.look_in_call()) break;  // a frame may have waited for the kernel's epoch
+    const uint64_t launches_now = launches_.load();
+    if (busy || launches_now != launches || is_awaited()) busy_ns = now_ns;
+    launches = launches_now;
+    busy = false;
+    while (now_ns - busy_ns > budget_.spin_ns && launches_.load() == launches && !leaves_.load()) {
+      pause(*worker, launches);
+      worker->looks.store(++looks, std::memory_order_relaxed);
+      // A frame may have waited for the kernel's epoch.
+      busy = find_due(worker, kMostChunks) || look(*worker);
+      if (busy) break;
     }
   }
-  links.end_call();
+  if (worker->index == 0) links.end_call();
 }
 
 Destination Proxy::where(link::Link& from, const FrameHead& head) noexcept {
+  // Answers are one thread's.
+  if (head.kind == FrameKind::kAsk && !is_first(from))
+    return Destination::refused("a question beside the first connection");
   if (head.kind == FrameKind::kPackets || head.kind == FrameKind::kNumbered) {
     return Destination::refused("packets for rings, which a GPU's proxy has not");
   }
@@ -176,25 +255,27 @@ Destination Proxy::where(link::Link& from, const FrameHead& head) noexcept {
   }
   // No rank is more than one epoch ahead, and none sends behind a launch that this one has left.
   const uint64_t ahead = head.epoch - load(page().epoch);
-  if (ahead <= 1) {
-    late_since_ns_[from.peer()] = 0;
-    return Destination::to(arena_ + layout_.inbox(head.epoch, from.peer()) + head.offset);
-  }
+  if (ahead <= 1) return Destination::to(arena_ + layout_.inbox(head.epoch, from.peer()) + head.offset);
   if (ahead > uint64_t{1} << 63) return Destination::refused("a chunk of a launch that is over");
-  const uint64_t now_ns = monotonic_ns();
-  uint64_t& since_ns = late_since_ns_[from.peer()];
-  if (since_ns == 0) since_ns = now_ns;
-  if (now_ns - since_ns > kLateNs) return Destination::refused("a chunk of a launch that is far ahead");
+  const uint64_t since_ns = from.later_since_ns();
+  if (since_ns != 0 && monotonic_ns() - since_ns > kLateNs) {
+    return Destination::refused("a chunk of a launch that is far ahead");
+  }
   return Destination::later();
 }
 
 const char* Proxy::take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
+  // Those of the first connection count. A failure may come by another one while the first is being made.
+  const bool is_told_once = head.kind == FrameKind::kGoodbye || head.kind == FrameKind::kState;
+  if (is_told_once && !is_first(from)) return nullptr;
   if (head.kind != FrameKind::kChunk) return talk_.take(from, head, payload);
-  // With the first chunk that comes, whichever it is, so that another call is found early.
+  // With the first chunk that comes, whichever it is, so that another call is found early. Chunks of a launch come to
+  // several threads, and that a node is here must not be lost again.
   uint64_t& word = source(head.epoch, from.peer()).word;
   const bool node_is_here = (head.slot & kNodeIsHere) != 0;
-  if (node_is_here || !protocol::SourceLine::has_entered(word, head.epoch)) {
-    store(&word, protocol::SourceLine::of(head.epoch, head.hash, node_is_here));
+  const uint64_t heard = protocol::SourceLine::of(head.epoch, head.hash, node_is_here);
+  for (uint64_t was = load(word); node_is_here || !protocol::SourceLine::has_entered(was, head.epoch);) {
+    if (__atomic_compare_exchange_n(&word, &was, heard, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
   }
   const uint32_t chunk = head.slot & ~kNodeIsHere;
   store(reinterpret_cast<uint64_t*>(arena_ + layout_.signal(head.epoch, from.peer(), chunk)), head.epoch);

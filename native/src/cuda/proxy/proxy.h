@@ -1,6 +1,7 @@
-// The proxy of a rank on a GPU whose group spans nodes (protocol/crossing.h): a thread that sends the chunks whose
-// bells the kernels ring, and stores what other ranks send into the inbox. It knows no plan and makes no call of CUDA,
-// so replays of graphs need nothing of the host.
+// The proxy of a rank on a GPU whose group spans nodes (protocol/crossing.h): threads that send the chunks whose bells
+// the kernels ring, and store what other ranks send into the inbox. They know no plan and make no call of CUDA, so
+// replays of graphs need nothing of the host. Each thread has some of the connections to every rank, and the chunks
+// that go by them.
 #ifndef NVRAR_CUDA_PROXY_PROXY_H
 #define NVRAR_CUDA_PROXY_PROXY_H
 
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,16 +28,33 @@ class Proxy final : public link::Inbox {
   // Stops.
   ~Proxy() override;
 
-  // Links the remote ranks and starts the thread. The arena holds zeros, and outlives this object. Throws what
+  // How many connections there are to each rank, how many threads look at them, and for how long those look all the
+  // time after something has happened.
+  struct Budget {
+    uint32_t connections = 1;
+    uint32_t threads = 1;  // divides `connections`
+    uint64_t spin_ns = 1;
+
+    // For nodes of at most so many ranks, of which each wants this many threads: several connections let chunks
+    // overtake each other, and a node's ranks have few threads each.
+    static Budget of(uint32_t largest_node, uint32_t wanted_threads, uint64_t spin_ns) noexcept;
+  };
+
+  // Links the remote ranks and starts the threads. The arena holds zeros, and outlives this object. Throws what
   // GroupTalk::connect throws.
   void start(shared::GroupSegments* segments, const protocol::CrossingLayout& layout, uint8_t* arena,
              const Digest& secret, const std::vector<link::Remote>& remotes, uint64_t deadline_ns,
-             uint32_t connections);
-  // Sends the chunks whose bells have rung, says goodbye (Links::leave) and ends the thread. No kernel needs it any
+             const Budget& budget);
+  // Sends the chunks whose bells have rung, says goodbye (Links::leave) and ends the threads. No kernel needs them any
   // more.
   void stop(uint64_t limit_ns, const std::function<bool()>& ended) noexcept;
-  // A launch was made: the thread looks all the time for a while.
-  void wake() noexcept;
+  // A launch was enqueued: the threads look all the time until its kernel has entered, and for a while after that.
+  // captured: its graph may be launched at any time, or never; then for a while only.
+  void launched(bool captured) noexcept;
+  // How often the first thread has looked for bells.
+  uint64_t looks() const noexcept { return workers_[0]->looks.load(std::memory_order_relaxed); }
+  // Whether a thread has made no progress since this was asked last although a bell has rung for it.
+  bool stands_still() noexcept;
 
   // What has come of a source in this launch; nothing if it has been in another one since.
   struct Heard {
@@ -64,26 +83,41 @@ class Proxy final : public link::Inbox {
     std::array<link::Message, kLines> due;
   };
 
+  // A thread, and what only it changes.
+  struct Worker {
+    uint32_t index = 0;                                // of all; also of the first of its connections
+    std::vector<Queue> queues;                         // of each rank's first connection, then of the next ones, ...
+    uint32_t chunks = protocol::kMostChunks;           // of the latest launches
+    std::array<std::atomic<uint64_t>, kLines> sent{};  // by line: the bell that was sent last
+    std::atomic<uint64_t> looks{0};
+    uint64_t looks_before = 0;  // the watcher's
+    std::thread thread;
+  };
+
   protocol::CrossingPage& page() const noexcept { return *reinterpret_cast<protocol::CrossingPage*>(arena_); }
   protocol::SourceLine& source(uint64_t epoch, uint32_t rank) const noexcept {
     return *reinterpret_cast<protocol::SourceLine*>(arena_ + protocol::CrossingLayout::source(epoch, rank));
   }
-  void run() noexcept;
-  bool find_due(uint32_t chunks) noexcept;
-  bool send_due() noexcept;
-  bool has_nothing_due() const noexcept;
+  void run(Worker* worker) noexcept;
+  bool find_due(Worker* worker, uint32_t chunks) noexcept;
+  bool send_due(Worker* worker) noexcept;
+  bool is_first(const link::Link& link) const noexcept { return talk_.links().to(link.peer()) == &link; }
+  bool look(const Worker& worker) noexcept;
+  void pause(const Worker& worker, uint64_t launches) noexcept;
+  bool has_rung(const Worker& worker) const noexcept;
+  bool is_awaited() const noexcept;
 
   protocol::CrossingLayout layout_;
   uint8_t* arena_ = nullptr;
-  std::array<uint64_t, kLines> sent_{};      // by line: the bell that was sent last
-  std::vector<Queue> queues_;                // of each rank's first connections, then of the second ones, ...
-  uint32_t chunks_ = protocol::kMostChunks;  // of the latest launches
-  std::vector<uint64_t> late_since_ns_;      // by rank: since when a frame waits for the kernel's own epoch
-  std::atomic<bool> awake_{false};
+  Budget budget_;
+  const shared::ControlBlock* own_ = nullptr;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<uint64_t> launches_{0};  // that were announced
+  std::atomic<uint64_t> due_{0};       // the epoch that the kernels will reach at least
+  std::atomic<uint32_t> pausing_{0};   // threads that may wait for a socket
   std::atomic<bool> leaves_{false};
-  std::atomic<bool> has_sent_all_{false};  // after it was to leave
+  std::atomic<uint32_t> have_sent_all_{0};  // threads, after they were to leave
   std::atomic<bool> ends_{false};
-  std::thread thread_;
   link::GroupTalk talk_;  // the last member: it calls this object
 };
 

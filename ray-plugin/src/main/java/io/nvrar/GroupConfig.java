@@ -16,6 +16,9 @@ public final class GroupConfig {
   /** Default of {@link #heartbeatLimit}. */
   public static final Duration HEARTBEAT_LIMIT_DEFAULT = Duration.ofSeconds(10);
 
+  /** Default of {@link #linkSpin}. */
+  public static final Duration LINK_SPIN_DEFAULT = Duration.ofMillis(2);
+
   /** Default of {@link #concurrentGroups}. */
   public static final int CONCURRENT_GROUPS_DEFAULT = 2;
 
@@ -38,6 +41,8 @@ public final class GroupConfig {
   private final int linkPortLast;
   private final String linkInterface;
   private final LinkSecurity linkSecurity;
+  private final int linkThreads;
+  private final Duration linkSpin;
 
   private GroupConfig(Builder builder) {
     backend = builder.backend;
@@ -57,6 +62,8 @@ public final class GroupConfig {
     linkPortLast = builder.linkPortLast;
     linkInterface = builder.linkInterface;
     linkSecurity = builder.linkSecurity;
+    linkThreads = builder.linkThreads;
+    linkSpin = builder.linkSpin;
   }
 
   /** The configuration with every default. */
@@ -89,6 +96,8 @@ public final class GroupConfig {
     builder.linkPortLast = linkPortLast;
     builder.linkInterface = linkInterface;
     builder.linkSecurity = linkSecurity;
+    builder.linkThreads = linkThreads;
+    builder.linkSpin = linkSpin;
     return builder;
   }
 
@@ -199,7 +208,7 @@ public final class GroupConfig {
   /**
    * The first TCP port on which a member may listen for the links of members on other hosts; 0 for
    * any free port. Every member of a host takes a port of its own while the group is made, also in
-   * a group on one host: that all are on one is known only when all have come. CPU backend only.
+   * a group on one host: that all are on one is known only when all have come.
    */
   public int linkPortFirst() {
     return linkPortFirst;
@@ -214,15 +223,34 @@ public final class GroupConfig {
    * Where members on other hosts reach a member: the name of a network interface, such as {@code
    * eth0}, an address, or a range of addresses, such as {@code 10.1.0.0/16}, of which each member
    * takes the first that its host has. Empty for the address from which the member reached the
-   * rendezvous. CPU backend only.
+   * rendezvous.
    */
   public String linkInterface() {
     return linkInterface;
   }
 
-  /** How links between members on different hosts are protected. CPU backend only. */
+  /** How links between members on different hosts are protected. */
   public LinkSecurity linkSecurity() {
     return linkSecurity;
+  }
+
+  /**
+   * How many threads of a member send and receive what its GPU exchanges with other hosts: 1, 2 or
+   * 4, but at most 4 divided by the members of the largest host. More threads make messages from 64
+   * KB on faster, and each takes a processor core while calls run. CUDA backend only.
+   */
+  public int linkThreads() {
+    return linkThreads;
+  }
+
+  /**
+   * For how long these threads look all the time after something has happened, and so take a
+   * processor core each. After that they look every 2 ms: a call in a CUDA graph that is launched
+   * by other code than {@link DeviceGraph} may begin so much later. A call that was enqueued and
+   * has not begun keeps them looking. CUDA backend only.
+   */
+  public Duration linkSpin() {
+    return linkSpin;
   }
 
   @Override
@@ -244,7 +272,9 @@ public final class GroupConfig {
         && linkPortFirst == that.linkPortFirst
         && linkPortLast == that.linkPortLast
         && linkInterface.equals(that.linkInterface)
-        && linkSecurity == that.linkSecurity;
+        && linkSecurity == that.linkSecurity
+        && linkThreads == that.linkThreads
+        && linkSpin.equals(that.linkSpin);
   }
 
   @Override
@@ -266,14 +296,16 @@ public final class GroupConfig {
         linkPortFirst,
         linkPortLast,
         linkInterface,
-        linkSecurity);
+        linkSecurity,
+        linkThreads,
+        linkSpin);
   }
 
   @Override
   public String toString() {
     return String.format(
         Locale.ROOT,
-        "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s, linkSecurity=%s]",
+        "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s, linkSecurity=%s, linkThreads=%d, linkSpin=%s]",
         backend,
         timeout,
         joinTimeout,
@@ -290,7 +322,9 @@ public final class GroupConfig {
         linkPortFirst,
         linkPortLast,
         linkInterface,
-        linkSecurity);
+        linkSecurity,
+        linkThreads,
+        linkSpin);
   }
 
   /** Builds a configuration; every option has a default. Not thread-safe. */
@@ -322,6 +356,8 @@ public final class GroupConfig {
     private int linkPortLast;
     private String linkInterface = "";
     private LinkSecurity linkSecurity = LinkSecurity.PLAIN;
+    private int linkThreads = 1;
+    private Duration linkSpin = LINK_SPIN_DEFAULT;
 
     private Builder() {}
 
@@ -469,6 +505,24 @@ public final class GroupConfig {
     /** See {@link GroupConfig#linkSecurity()}. */
     public Builder linkSecurity(LinkSecurity value) {
       linkSecurity = Objects.requireNonNull(value, "linkSecurity");
+      return this;
+    }
+
+    /** See {@link GroupConfig#linkThreads()}; 1, 2 or 4. */
+    public Builder linkThreads(int value) {
+      if (value != 1 && value != 2 && value != 4) {
+        throw new IllegalArgumentException("linkThreads is " + value + ", must be 1, 2 or 4");
+      }
+      linkThreads = value;
+      return this;
+    }
+
+    /** See {@link GroupConfig#linkSpin()}; 1 us to 1 day. */
+    public Builder linkSpin(Duration value) {
+      if (value.compareTo(Duration.ofNanos(1000)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
+        throw new IllegalArgumentException("linkSpin is " + value + ", must be 1 us to 1 day");
+      }
+      linkSpin = value;
       return this;
     }
 

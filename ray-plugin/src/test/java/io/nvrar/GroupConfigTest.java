@@ -32,7 +32,9 @@ class GroupConfigTest {
           builder -> builder.programmaticLaunch(true),
           builder -> builder.linkPorts(7000, 7007),
           builder -> builder.linkInterface("10.1.0.0/16"),
-          builder -> builder.linkSecurity(LinkSecurity.ENCRYPTED));
+          builder -> builder.linkSecurity(LinkSecurity.ENCRYPTED),
+          builder -> builder.linkThreads(4),
+          builder -> builder.linkSpin(Duration.ofNanos(1000)));
 
   @Test
   void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {

@@ -47,7 +47,7 @@ final class NativeStructs {
   private static final int MORE_MISSING_OFFSET = 40;
   private static final int MISSING_WORDS =
       (ORIGIN_OFFSET - MISSING_OFFSET + FAILURE_BYTES - MORE_MISSING_OFFSET) / Long.BYTES;
-  private static final int CONFIG_BYTES = 176;
+  private static final int CONFIG_BYTES = 184;
   private static final int LINK_ADDRESS_BYTES = 48;
   private static final int LINK_END_BYTES = 64;
   private static final int LINK_OPEN = 1;
@@ -89,7 +89,7 @@ final class NativeStructs {
         .putInt(sharedDevices ? 1 : 0)
         .putInt(config.exclusive() ? 1 : 0)
         .putLong(config.arenaBytes())
-        .putLong(joinLimit(backend, config).toNanos())
+        .putLong(joinLimit(config).toNanos())
         .putInt(config.programmaticLaunch() ? 1 : 0)
         .putInt(0)
         .put(address(links.address()))
@@ -97,8 +97,9 @@ final class NativeStructs {
         .putShort((short) config.linkPortLast())
         .putInt(links.betweenNodes() ? 1 : 0)
         .putInt(config.linkSecurity().code())
-        .putInt(0)
+        .putInt(config.linkThreads())
         .put(links.secret())
+        .putLong(config.linkSpin().toNanos())
         .array();
   }
 
@@ -106,10 +107,8 @@ final class NativeStructs {
    * The limit of {@code nvrar_connect}. The rendezvous has one of its own, which began earlier:
    * that of links is shorter, because the library knows which rank could not reach which address.
    */
-  private static Duration joinLimit(int backend, GroupConfig config) {
-    return backend == CPU
-        ? config.joinTimeout().multipliedBy(3).dividedBy(4)
-        : config.joinTimeout();
+  private static Duration joinLimit(GroupConfig config) {
+    return config.joinTimeout().multipliedBy(3).dividedBy(4);
   }
 
   private static byte[] address(String text) {

@@ -44,6 +44,8 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
     output.writeVarInt(value.linkPortLast(), true);
     kryo.writeObject(output, value.linkInterface());
     output.writeByte(value.linkSecurity().code());
+    output.writeByte(value.linkThreads());
+    output.writeVarLong(value.linkSpin().toNanos(), true);
     List<TuningTable.Rule> rules = value.tuning().rules();
     output.writeVarInt(rules.size(), true);
     for (TuningTable.Rule rule : rules) {
@@ -79,6 +81,8 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
         .linkPorts(input.readVarInt(true), input.readVarInt(true))
         .linkInterface(kryo.readObject(input, String.class))
         .linkSecurity(linkSecurity(input.readByte()))
+        .linkThreads(input.readByte())
+        .linkSpin(Duration.ofNanos(input.readVarLong(true)))
         .tuning(readTuning(input))
         .build();
   }

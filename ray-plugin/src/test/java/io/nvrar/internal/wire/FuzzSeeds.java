@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -99,6 +100,8 @@ final class FuzzSeeds {
         .linkPorts(7000, 7007)
         .linkInterface("fd00::/8")
         .linkSecurity(LinkSecurity.ENCRYPTED)
+        .linkThreads(2)
+        .linkSpin(Duration.ofMillis(3))
         .tuning(
             TuningTable.of(
                 List.of(new TuningTable.Rule(DataType.FLOAT32, 2, 1, 4096, Algorithm.ONE_SHOT))))
