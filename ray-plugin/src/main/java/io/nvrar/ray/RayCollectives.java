@@ -23,9 +23,9 @@ public final class RayCollectives {
    * started a Ray head of its own.
    *
    * @param name the group's name, not blank; an actor is in at most one live group of a name
-   * @param actorsInRankOrder the members, 1 to 512 different actors (on GPUs 1 to 8); an actor's
-   *     index is its rank. The actors of a host have to be consecutive, as those of a {@link
-   *     RayActorGroup} are
+   * @param actorsInRankOrder the members, 1 to 512 different actors (on GPUs at most 64, on up to 8
+   *     hosts); an actor's index is its rank. The actors of a host have to be consecutive, as those
+   *     of a {@link RayActorGroup} are
    * @param config the configuration of all members. This call takes at most {@link
    *     GroupConfig#joinTimeout} plus {@value GroupCreation#MARGIN_SECONDS} s for tasks to reach
    *     their actors, and if it fails, another {@value GroupCreation#UNDO_SECONDS} s to undo what

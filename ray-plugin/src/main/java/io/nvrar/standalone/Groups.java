@@ -41,7 +41,7 @@ public final class Groups {
   /** The largest number of members of a group: 64 nodes of {@link #MAX_NODE_SIZE}. */
   public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
 
-  /** The largest number of members of a node, and of a group on GPUs. */
+  /** The largest number of members of a node. */
   public static final int MAX_NODE_SIZE = Ticket.MAX_NODE_SIZE;
 
   /**

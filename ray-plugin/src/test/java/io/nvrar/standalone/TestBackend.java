@@ -105,7 +105,7 @@ public final class TestBackend {
         rank,
         ticket.worldSize(),
         ticket.uniqueId(),
-        isCuda() ? Links.NONE : new Links(Members.HOST, false, new byte[Links.SECRET_BYTES]),
+        new Links(Members.HOST, false, new byte[Links.SECRET_BYTES]),
         ticket.config());
   }
 

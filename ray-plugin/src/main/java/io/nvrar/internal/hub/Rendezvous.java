@@ -168,13 +168,13 @@ public final class Rendezvous {
 
   /** Of members on several hosts, the native library checks this when they connect. */
   private static void checkNodes(int worldSize, GroupConfig config, Backend backend) {
-    if (backend == Backend.CUDA && worldSize > Ticket.MAX_NODE_SIZE) {
+    if (backend == Backend.CUDA && worldSize > Ticket.MAX_GPU_WORLD_SIZE) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "world size is %d, must be 1 to %d on GPUs",
               worldSize,
-              Ticket.MAX_NODE_SIZE));
+              Ticket.MAX_GPU_WORLD_SIZE));
     }
     if (!hasSeveralNodes(worldSize, config)) {
       return;

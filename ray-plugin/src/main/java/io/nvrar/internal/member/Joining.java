@@ -202,21 +202,16 @@ public final class Joining {
     return given;
   }
 
-  /** Groups on GPUs have no links yet. */
   private Links links(Member member) {
-    GroupConfig config = ticket.config();
-    return config.backend() == Backend.CPU
-        ? new Links(
-            LinkAddress.of(config.linkInterface(), member.localHost()),
-            false,
-            Crypto.derive(ticket.secret(), "links", ticket.name(), ticket.uniqueId()))
-        : Links.NONE;
+    return new Links(
+        LinkAddress.of(ticket.config().linkInterface(), member.localHost()),
+        false,
+        Crypto.derive(ticket.secret(), "links", ticket.name(), ticket.uniqueId()));
   }
 
   private void connect(Member member, NativeCommunicator communicator, Message.Members members) {
     Hosts hosts = Hosts.of(members);
-    boolean isCpu = ticket.config().backend() == Backend.CPU;
-    if (isCpu && !hosts.areTogether()) {
+    if (!hosts.areTogether()) {
       throw refused(
           String.format(
               Locale.ROOT,
@@ -227,7 +222,7 @@ public final class Joining {
           null);
     }
     int gpusPerNode = ticket.config().gpusPerNode();
-    if (isCpu && hosts.areSeveral() && gpusPerNode > 0 && gpusPerNode < ticket.worldSize()) {
+    if (hosts.areSeveral() && gpusPerNode > 0 && gpusPerNode < ticket.worldSize()) {
       throw refused(
           String.format(
               Locale.ROOT,
@@ -238,8 +233,7 @@ public final class Joining {
           null);
     }
     long ringBytes = ticket.config().ringBytes();
-    if (isCpu
-        && hosts.areSeveral()
+    if (hosts.areSeveral()
         && ringBytes != 0
         && ringBytes < Rendezvous.minRingBytes(ticket.worldSize())) {
       throw refused(
@@ -259,19 +253,6 @@ public final class Joining {
               .toArray(byte[][]::new),
           hosts.elsewhere(rank));
     } catch (CollectiveException | BackendUnavailableException e) {
-      // Checked only now, because the library's own sentence says more: a group on GPUs needs one
-      // host, and one namespace of process ids.
-      if (!isCpu && hosts.areSeveral()) {
-        throw refused(
-            String.format(
-                Locale.ROOT,
-                "%s spans hosts %s: %s; groups on GPUs need all members on one host in this version (%s)",
-                ticket.label(),
-                hosts.names(),
-                hosts,
-                e.getMessage()),
-            e);
-      }
       CollectiveException ended = communicator.failure();
       if (ended != null) {
         // The library knows only that the group was ended; the member knows the reason.

@@ -30,8 +30,8 @@ public record Ticket(
     byte[] secret,
     GroupConfig config) {
   /**
-   * The largest number of members of a node, and of a group on GPUs ({@code
-   * NVRAR_MAX_RANKS_PER_NODE} of the native library).
+   * The largest number of members of a node ({@code NVRAR_MAX_RANKS_PER_NODE} of the native
+   * library).
    */
   public static final int MAX_NODE_SIZE = 8;
 
@@ -40,6 +40,9 @@ public record Ticket(
 
   /** The largest number of members of a group. */
   public static final int MAX_WORLD_SIZE = MAX_NODES * MAX_NODE_SIZE;
+
+  /** The largest number of members of a group on GPUs, which has at most 8 nodes. */
+  public static final int MAX_GPU_WORLD_SIZE = 8 * MAX_NODE_SIZE;
 
   public static final int MAX_NAME_CHARS = 128;
 

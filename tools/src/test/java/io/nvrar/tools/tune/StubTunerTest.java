@@ -45,7 +45,9 @@ class StubTunerTest {
     try (StubKernel kernel =
             new StubKernel(
                 (blocks, threads) ->
-                    blocks == PLANTED.blocks() && threads == threads(PLANTED.tiles()) ? FASTEST_US : OTHERS_US);
+                    blocks == PLANTED.blocks() && threads == threads(PLANTED.tiles())
+                        ? FASTEST_US
+                        : OTHERS_US);
         Measurer measurer = new OnStub(kernel)) {
       Tuner tuner =
           new Tuner(
