@@ -164,7 +164,7 @@ typedef struct nvrar_config {
                                    end and before they touch memory. Needs compute capability 9.0 */
   uint32_t reserved;            /* 0 */
   /* Links: TCP connections between ranks that do not share memory. nvrar_connect makes them, within join_timeout_ns. On
-     GPUs, two-shot and fused all-reduces, sends and receives are for groups that have none. */
+     GPUs, two-shot all-reduces, sends and receives are for groups that have none. */
   char link_address[NVRAR_LINK_ADDRESS_BYTES];  /* the numeric IPv4 or IPv6 address of this host at which this rank
                                                    listens for ranks of other hosts, as text that ends with a 0; "": it
                                                    has no links, and a group whose ranks are on several hosts is refused
@@ -455,8 +455,8 @@ typedef struct nvrar_fused_all_reduce {
 /* All addresses are multiples of 16. output and residual_out may each be at the address of input or residual; any other
  * overlap with what the call writes is NVRAR_INVALID_ARGUMENT. All ranks must pass the same form, type, rows, hidden,
  * eps and algorithm, as in nvrar_all_reduce; they need not pass the same residual and weight, but the results are the
- * same on all ranks, bit for bit, only if they do. A GPU group needs all of its ranks in one node, and for any
- * form but RESIDUAL ring_bytes must hold world_size rows, each rounded up to 512 bytes. */
+ * same on all ranks, bit for bit, only if they do. A group on GPUs of one host needs all of its ranks in one node, and
+ * for any form but RESIDUAL ring_bytes must hold world_size rows, each rounded up to 512 bytes. */
 NVRAR_API nvrar_status nvrar_all_reduce_fused(nvrar_comm* comm, const nvrar_fused_all_reduce* call, uint64_t stream);
 
 /* Completes when every rank has entered. */

@@ -24,6 +24,8 @@ static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kTeamWarps && kMostWar
 
 // Of the kernel of sends and receives, whose launches have a block for each peer and direction.
 constexpr uint32_t kTransferThreads = 256;
+// Of the kernel that finishes the rows of a fused all-reduce between hosts, a block for each.
+constexpr uint32_t kRowThreads = 256;
 
 }  // namespace nvrar::cuda
 

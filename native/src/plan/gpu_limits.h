@@ -48,6 +48,7 @@ constexpr Architecture kArchitectures[] = {
 constexpr PlanLimits kCrossingLimits = [] {
   PlanLimits limits = kArchitectures[0].limits;
   for (uint64_t& bytes : limits.one_shot_bytes) bytes = ~uint64_t{0};
+  for (uint64_t& bytes : limits.fused_one_shot_bytes) bytes = ~uint64_t{0};
   limits.one_shot_in_nodes = false;
   return limits;
 }();

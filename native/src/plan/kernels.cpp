@@ -10,7 +10,7 @@ namespace nvrar::cuda {
 namespace {
 
 enum class Types : uint8_t { kNone, kAll, kInTeams };
-enum class Blocks : uint8_t { kSteps, kCrossing, kTransfer, kTeams, kPairsForTwo, kFusedPairsForTwo };
+enum class Blocks : uint8_t { kSteps, kCrossing, kTransfer, kRows, kTeams, kPairsForTwo, kFusedPairsForTwo };
 
 // A row of the table of kernels. `source` and `name` are beginnings, which the type and the number of ranks follow.
 struct Family {
@@ -39,6 +39,8 @@ constexpr Family kFamilies[] = {
     {"fused_", "nvrar_fused_norm_two_shot_", Types::kInTeams, Blocks::kTeams, true, 1, false},
     {"crossing_move", "nvrar_crossing_move", Types::kNone, Blocks::kCrossing, false, 0, false},
     {"crossing_", "nvrar_crossing_sum_", Types::kAll, Blocks::kCrossing, false, 0, false},
+    {"finish_rows_", "nvrar_finish_rows_", Types::kInTeams, Blocks::kRows, false, 0, false},
+    {"finish_rows_", "nvrar_finish_rows_norm_", Types::kInTeams, Blocks::kRows, false, 0, false},
 };
 static_assert(std::size(kFamilies) == kKernelFamilies);
 
@@ -52,6 +54,8 @@ constexpr KernelShape shape_of_blocks(Blocks blocks, uint32_t world) noexcept {
       return {kWarpThreads, kWorkerWarps, kHeaderBlocks, kTilesOfSmallBlocks};
     case Blocks::kTransfer:
       return {kTransferThreads};
+    case Blocks::kRows:
+      return {kRowThreads};
     case Blocks::kPairsForTwo:
       if (world == 2) return {kWarpThreads, kPairWarps, kHeaderBlocks, kTilesOfSmallPairBlocks};
       break;
@@ -97,7 +101,7 @@ KernelFamily fused_family(const KernelChoice& choice) noexcept {
 }
 
 KernelFamily family_of(const KernelChoice& choice) {
-  if (choice.fusion != 0) return fused_family(choice);
+  if (choice.fusion != 0 && !choice.crosses) return fused_family(choice);
   if (choice.crosses && choice.algorithm != Algorithm::kCopy) {
     if (!sums(choice.algorithm)) return KernelFamily::kCrossingMove;
     if (choice.algorithm != Algorithm::kTwoShot && choice.algorithm != Algorithm::kHierarchicalTwoShot) {
@@ -163,6 +167,11 @@ KernelId kernel_of(const KernelChoice& choice) {
   const Family& row = row_of(family);
   return {family, static_cast<uint8_t>(row.types == Types::kNone ? 0 : choice.data_type),
           static_cast<uint8_t>(row.in_teams ? choice.topology.world : 0)};
+}
+
+KernelId rows_kernel_of(int32_t fusion, int32_t data_type) noexcept {
+  const bool norm = fusion == NVRAR_FUSION_RMS_NORM;
+  return {norm ? KernelFamily::kFinishNormRows : KernelFamily::kFinishRows, static_cast<uint8_t>(data_type), 0};
 }
 
 KernelShape kernel_shape(KernelId id, const GpuFacts& gpu) noexcept {

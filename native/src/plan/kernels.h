@@ -30,8 +30,10 @@ enum class KernelFamily : uint8_t {
   kFusedNormTwoShot,
   kCrossingMove,  // of groups that span hosts
   kCrossingSum,
+  kFinishRows,  // of a fused all-reduce, behind kCrossingSum
+  kFinishNormRows,
 };
-constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kCrossingSum) + 1;
+constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kFinishNormRows) + 1;
 
 struct KernelId {
   KernelFamily family = KernelFamily::kMove;
@@ -85,6 +87,8 @@ struct KernelChoice {
 
 // Throws Error if no kernel has the steps of the algorithm; such a call must not be made.
 KernelId kernel_of(const KernelChoice& choice);
+// Of the launch behind each one of a fused all-reduce that crosses.
+KernelId rows_kernel_of(int32_t fusion, int32_t data_type) noexcept;
 // The sizes that its launches may have.
 KernelShape kernel_shape(KernelId id, const GpuFacts& gpu) noexcept;
 // Whether a block waits only for blocks of its index, and sends before it waits.

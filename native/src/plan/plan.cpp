@@ -107,11 +107,18 @@ RowShape row_shape(const Call& call, Algorithm algorithm, const RingLayout& layo
                       {gpu.most_in_cluster, cuda::kMostClusterParts, gpu.most_blocks_in_order == gpu.most_blocks});
 }
 
+[[noreturn]] void refuse_row(uint64_t row_bytes, const RingLayout& layout) {
+  throw Error(NVRAR_INVALID_ARGUMENT, "a row of " + std::to_string(row_bytes) + " bytes of " +
+                                          std::to_string(layout.topology.world) +
+                                          " ranks does not fit into ring_bytes " + std::to_string(layout.ring_bytes));
+}
+
 void give_rows(Plan* plan, const Call& call, const RingLayout& layout, const cuda::GpuFacts& gpu) {
   const Topology& topology = layout.topology;
   if (topology.nodes() > 1) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "a fused all-reduce on GPUs needs all ranks in one node, and this group has " +
-                                            std::to_string(topology.nodes()));
+    throw Error(NVRAR_INVALID_ARGUMENT,
+                "a fused all-reduce on GPUs of one host needs all ranks in one node, and this group has " +
+                    std::to_string(topology.nodes()));
   }
   RowShape& rows = plan->rows;
   rows = row_shape(call, plan->algorithm, layout, gpu);
@@ -125,13 +132,18 @@ void give_rows(Plan* plan, const Call& call, const RingLayout& layout, const cud
       plan->choice = NVRAR_ALGORITHM_TWO_SHOT;
     }
   }
-  if (rows.rows_per_launch == 0 && rows.rows != 0) {
-    throw Error(NVRAR_INVALID_ARGUMENT, "a row of " + std::to_string(rows.row_bytes) + " bytes of " +
-                                            std::to_string(topology.world) + " ranks does not fit into ring_bytes " +
-                                            std::to_string(layout.ring_bytes));
-  }
+  if (rows.rows_per_launch == 0 && rows.rows != 0) refuse_row(rows.row_bytes, layout);
   plan->elements_per_launch = uint64_t{rows.rows_per_launch} * rows.row_bytes / element_bytes(call.data_type);
   plan->launches = rows.launches();
+}
+
+// Of a fused all-reduce that crosses each launch has whole rows, which the one behind it finishes.
+void give_whole_rows(Plan* plan, const Call& call, const RingLayout& layout, uint64_t crossing_bytes) {
+  const uint32_t hidden = call.fusion->hidden;
+  plan->elements_per_launch = std::min(plan->elements_per_launch, crossing_bytes / element_bytes(call.data_type));
+  if (plan->elements_per_launch < hidden) refuse_row(uint64_t{hidden} * element_bytes(call.data_type), layout);
+  plan->elements_per_launch = plan->elements_per_launch / hidden * hidden;
+  plan->launches = (call.count + plan->elements_per_launch - 1) / plan->elements_per_launch;
 }
 
 void give_crossing_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
@@ -160,7 +172,8 @@ Plan plan_of(const Call& call, const RingLayout& layout, const TuningTable& tuni
     throw Error(NVRAR_INVALID_ARGUMENT,
                 "a two-shot all-reduce needs GPUs of one host, and this group's ranks are on several nodes");
   }
-  if (call.fusion != nullptr) give_rows(&plan, call, layout, gpu);
+  if (call.fusion != nullptr && crosses) give_whole_rows(&plan, call, layout, site.crossing_bytes);
+  if (call.fusion != nullptr && !crosses) give_rows(&plan, call, layout, gpu);
   plan.kernel = kernel_of(call, plan.algorithm, layout.topology, crosses);
   if (crosses) {
     give_crossing_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu), gpu.most_blocks);

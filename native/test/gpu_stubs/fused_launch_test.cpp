@@ -239,7 +239,7 @@ TEST_F(FusedLaunches, AreRefusedWhereARowDoesNotFitTheRings) {
 TEST_F(FusedLaunches, AreRefusedInSeveralNodes) {
   in_a_process([] {
     EXPECT_EQ(call([](nvrar_config& config) { config.ranks_per_node = 1; }, [](nvrar_fused_all_reduce&) {}),
-              "1 a fused all-reduce on GPUs needs all ranks in one node, and this group has 2");
+              "1 a fused all-reduce on GPUs of one host needs all ranks in one node, and this group has 2");
     EXPECT_TRUE(launched.empty());
   });
 }

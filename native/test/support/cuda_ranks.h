@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/group.h"
@@ -49,8 +50,16 @@ class Ranks {
       error_ = last(nvrar_prepare(&config, nullptr, 0, id, descriptors.data() + rank * NVRAR_DESCRIPTOR_BYTES,
                                   &comms_[static_cast<size_t>(rank)]));
     }
-    for (nvrar_comm* comm : comms_) {
-      if (error_.empty()) error_ = last(nvrar_connect(comm, descriptors.data()));
+    if (!error_.empty()) return;
+    // Linked ranks wait for each other here.
+    std::vector<std::string> errors(comms_.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < comms_.size(); ++rank) {
+      threads.emplace_back([&, rank] { errors[rank] = last(nvrar_connect(comms_[rank], descriptors.data())); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& error : errors) {
+      if (error_.empty()) error_ = error;
     }
   }
   ~Ranks() {

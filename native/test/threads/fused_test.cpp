@@ -26,8 +26,8 @@ constexpr uint64_t kMostOfACase = 17 * 4096;
 constexpr float kEps = 1e-6f;
 constexpr uint8_t kUntouched = 0x5B;
 
-// A group in several nodes on GPUs refuses fused calls.
-bool runs_in(const TestTopology& topology) { return !on_gpu() || topology.ranks_per_node == 0; }
+// A group in several nodes of one host on GPUs refuses fused calls.
+bool runs_in(const TestTopology& topology) { return !on_gpu() || topology.ranks_per_node == 0 || linked_nodes(); }
 // With which most of the cases take several launches. On GPUs a launch has whole rows.
 uint64_t tight_ring_bytes(int ranks_per_node) {
   return on_gpu() ? uint64_t{NVRAR_MAX_HIDDEN} * sizeof(float) * NVRAR_MAX_RANKS_PER_NODE

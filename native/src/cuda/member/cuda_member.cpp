@@ -290,7 +290,7 @@ void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet&
   crossing_.layout = {kCrossingAreaBytes, world(), topology.first_of(node), topology.size_of(node)};
   arena_.emplace(device_->primary(), crossing_.layout.bytes());
   constexpr uint64_t kCountBytes = protocol::CrossingMemory::kCounts * sizeof(uint32_t);
-  crossing_state_.emplace(device_->primary(), kCountBytes + 2 * kCrossingAreaBytes);
+  crossing_state_.emplace(device_->primary(), kCountBytes + 3 * kCrossingAreaBytes);
   {
     const CurrentContext current(device_->context());
     const std::vector<uint8_t> zeros(kCountBytes);
@@ -299,6 +299,7 @@ void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet&
   crossing_.arena = reinterpret_cast<uint8_t*>(arena_->on_device());
   crossing_.counts = reinterpret_cast<uint32_t*>(crossing_state_->get());
   crossing_.sums = reinterpret_cast<uint8_t*>(crossing_state_->get() + kCountBytes);
+  crossing_rows_ = crossing_.sums + 2 * kCrossingAreaBytes;
   proxy_->start(segments_.get(), crossing_.layout, static_cast<uint8_t*>(arena_->host()), secret_,
                 remotes_of(descriptors, rank(), remote), monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs),
                 Proxy::Budget::of(topology.largest, link_threads_, link_spin_ns_));
@@ -415,6 +416,19 @@ void CudaMember::launch_crossing(const Kernel& kernel, const LaunchShape& shape,
   proxy_->launched(captured);
 }
 
+// Behind a launch that has put the sums of these rows where they lie until the next one.
+void CudaMember::finish_crossing_rows(const Call& call, uint64_t first_row, KernelArgs args, Stream stream,
+                                      bool captured) {
+  RowShape rows;
+  rows.row_bytes = call.fusion->hidden * element_bytes(call.data_type);
+  rows.blocks_per_row = 1;
+  const auto count = static_cast<uint32_t>(args.launch.bytes / rows.row_bytes);
+  args.launch.send = crossing_rows_;
+  FusedArgs fused = fused_args(args, *call.fusion, rows, first_row);
+  launch(device_->kernel(rows_kernel_of(call.fusion->form, call.data_type)),
+         {.blocks = count, .threads = kRowThreads, .single = false}, 1, &fused, stream, captured);
+}
+
 bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
@@ -441,19 +455,30 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
   KernelArgs args = args_;
   args.algorithm = static_cast<uint32_t>(plan.algorithm);
   args.op = call.op;
-  uint64_t enqueued = 0;
+  bool is_partly_enqueued = false;
   try {
-    for (; enqueued < launches.count(); ++enqueued) {
+    for (uint64_t enqueued = 0; enqueued < launches.count(); ++enqueued) {
+      is_partly_enqueued = enqueued != 0;
       const bool last = enqueued + 1 == launches.count();
       args.launch = launches.at(enqueued);
       give_firsts(&args.launch, firsts_);
       args.tag = log_.add({record, number, captured ? 0u : 1u, last});
+      const LaunchShape& shape = last ? plan.last_shape : plan.shape;
+      if (crosses_ && fusion == nullptr) {
+        launch_crossing(kernel, shape, plan, args, stream, captured);
+        continue;
+      }
       if (crosses_) {
-        launch_crossing(kernel, last ? plan.last_shape : plan.shape, plan, args, stream, captured);
+        // Not to the output, which may lie where an input does that is needed afterwards.
+        KernelArgs summing = args;
+        summing.launch.recv = crossing_rows_;
+        launch_crossing(kernel, shape, plan, summing, stream, captured);
+        is_partly_enqueued = true;
+        finish_crossing_rows(call, enqueued * plan.elements_per_launch / fusion->hidden, args, stream, captured);
         continue;
       }
       if (fusion == nullptr) {
-        launch(kernel, last ? plan.last_shape : plan.shape, 1, &args, stream, captured);
+        launch(kernel, shape, 1, &args, stream, captured);
         continue;
       }
       const uint64_t first_row = enqueued * plan.rows.rows_per_launch;
@@ -463,7 +488,7 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
              captured);
     }
   } catch (...) {
-    give_up(number, 1, captured || enqueued == 0 ? 0 : record.sequence);
+    give_up(number, 1, captured || !is_partly_enqueued ? 0 : record.sequence);
     throw;
   }
   return !has_failed();

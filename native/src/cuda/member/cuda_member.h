@@ -81,6 +81,7 @@ class CudaMember final : public Member {
   void link(const std::vector<Descriptor>& descriptors, const RankSet& remote);
   void launch_crossing(const Kernel& kernel, const LaunchShape& shape, const Plan& plan, const KernelArgs& args,
                        Stream stream, bool captured);
+  void finish_crossing_rows(const Call& call, uint64_t first_row, KernelArgs args, Stream stream, bool captured);
   RankSet ranks_of(const DeviceFailure& failure) const noexcept;
   void fill_state() const;
   void fill_rings() const;
@@ -145,8 +146,9 @@ class CudaMember final : public Member {
   const uint32_t link_threads_;
   const uint64_t link_spin_ns_;
   std::optional<OwnedPage> arena_;             // of a group that spans nodes (protocol/crossing.h),
-  std::optional<OwnedMemory> crossing_state_;  // ... and its counts, then its sums
+  std::optional<OwnedMemory> crossing_state_;  // ... and its counts, its sums, and the rows of a fused launch
   protocol::CrossingMemory crossing_;
+  uint8_t* crossing_rows_ = nullptr;
   std::unique_ptr<Proxy> proxy_;      // null without an address
   std::atomic<bool> crosses_{false};  // whether there are ranks in other nodes that it reaches by links only
   std::atomic<bool> told_{false};     // whether those were told that the group has failed

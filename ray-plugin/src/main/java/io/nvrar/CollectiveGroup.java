@@ -129,9 +129,9 @@ public interface CollectiveGroup extends AutoCloseable {
    *     all ranks; its buffers belong to {@link #device()} and begin, like {@code input}, at
    *     addresses that are multiples of 16 bytes (with 0 rows, anywhere)
    * @param algorithm how to run it, the same on all ranks; {@link Algorithm#HIERARCHICAL} needs a
-   *     group of several nodes. A group on GPUs must have all of its ranks in one node, and, unless
-   *     the form is {@link AllReduceFusion.Form#RESIDUAL}, rings that hold a row of each rank
-   *     ({@link AllReduceFusion} has the bytes)
+   *     group of several nodes. A group on GPUs of one host must have all of its ranks in one node,
+   *     and, unless the form is {@link AllReduceFusion.Form#RESIDUAL}, rings that hold a row of
+   *     each rank ({@link AllReduceFusion} has the bytes)
    * @param stream a stream of {@link #device()}
    */
   void allReduce(
