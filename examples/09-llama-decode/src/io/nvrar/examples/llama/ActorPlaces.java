@@ -11,6 +11,9 @@ import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.ray.RayActorGroup;
 import io.ray.api.Ray;
 import io.ray.api.runtimecontext.NodeInfo;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
 import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -46,14 +49,14 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
    */
   static ActorPlaces choose(
       Backend backend, @Nullable Integer ranks, int nodes, LlamaConfig config) {
-    int gpus = backend == Backend.CPU ? 0 : mostGpus();
+    List<Integer> gpus = backend == Backend.CPU ? List.of() : gpusOfNodes();
     return choose(backend, ranks, nodes, config.heads(), gpus, CudaEngine.hasKernels());
   }
 
   /**
    * Chooses for given GPUs.
    *
-   * @param gpus of the node that has the most
+   * @param gpus of each node that has some
    * @param hasKernels whether this build can use them
    */
   static ActorPlaces choose(
@@ -61,13 +64,14 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
       @Nullable Integer ranks,
       int nodes,
       int heads,
-      int gpus,
+      List<Integer> gpus,
       boolean hasKernels) {
     if (backend == Backend.CPU) {
       return onCpus(ranks, nodes, false, "");
     }
+    int most = nodes * largest(gpus, nodes);
     int wanted =
-        ranks == null ? divisorUpTo(Math.max(1, Math.min(RANKS_DEFAULT, gpus)), heads) : ranks;
+        ranks == null ? divisorUpTo(Math.max(nodes, Math.min(RANKS_DEFAULT, most)), heads) : ranks;
     String problem = problem(wanted, nodes, gpus);
     if (backend == Backend.CUDA) {
       if (!problem.isEmpty()) {
@@ -126,20 +130,40 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     return (onGpus ? RayActorGroup.Options.gpus(1) : RayActorGroup.Options.cpus(1)).nodes(nodes);
   }
 
-  private static String problem(int ranks, int nodes, int gpus) {
-    if (nodes > 1) {
-      return "GPUs of one node decode together, and there were to be " + nodes + " nodes";
-    }
-    if (gpus == 0) {
+  private static String problem(int ranks, int nodes, List<Integer> gpus) {
+    int most = largest(gpus, 1);
+    if (most == 0) {
       return "no node of the cluster has a GPU";
     }
-    return ranks <= gpus
+    if (nodes == 1) {
+      return ranks <= most
+          ? ""
+          : String.format(
+              Locale.ROOT,
+              "each of %d ranks needs a GPU, and no node of the cluster has more than %d",
+              ranks,
+              most);
+    }
+    // They are divided as evenly as possible.
+    int onMost = ranks % nodes;
+    boolean fit =
+        largest(gpus, nodes) >= ranks / nodes
+            && (onMost == 0 || largest(gpus, onMost) > ranks / nodes);
+    return fit
         ? ""
         : String.format(
             Locale.ROOT,
-            "each of %d ranks needs a GPU, and no node of the cluster has more than %d",
+            "each of %d ranks on %d nodes needs a GPU, and the nodes of the cluster have %s",
             ranks,
+            nodes,
             gpus);
+  }
+
+  /** The most GPUs that so many nodes have each. */
+  private static int largest(List<Integer> gpus, int nodes) {
+    return gpus.size() < nodes
+        ? 0
+        : gpus.stream().sorted(Comparator.reverseOrder()).toList().get(nodes - 1);
   }
 
   private static int divisorUpTo(int most, int heads) {
@@ -150,13 +174,14 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     return divisor;
   }
 
-  private static int mostGpus() {
-    int most = 0;
+  private static List<Integer> gpusOfNodes() {
+    List<Integer> gpus = new ArrayList<>();
     for (NodeInfo node : Ray.getRuntimeContext().getAllNodeInfo()) {
-      if (node.isAlive && !node.resources.containsKey(PRETENDED_GPUS)) {
-        most = Math.max(most, node.resources.getOrDefault("GPU", 0.0).intValue());
+      int own = node.resources.getOrDefault("GPU", 0.0).intValue();
+      if (node.isAlive && own > 0 && !node.resources.containsKey(PRETENDED_GPUS)) {
+        gpus.add(own);
       }
     }
-    return most;
+    return gpus;
   }
 }

@@ -43,39 +43,53 @@ final class ActorPlacesTest {
                 true,
                 "each of 4 ranks needs a GPU, and no node of the cluster has more than 2"));
     assertThat(auto(2, 8, 2)).isEqualTo(new ActorPlaces(2, 1, true, true, ""));
-    assertThat(ActorPlaces.choose(Backend.AUTO, 2, 2, 8, 2, HAS_KERNELS))
+    assertThat(ActorPlaces.choose(Backend.AUTO, 2, 2, 8, List.of(2), HAS_KERNELS))
         .isEqualTo(
             new ActorPlaces(
                 2,
                 2,
                 false,
                 true,
-                "GPUs of one node decode together, and there were to be 2 nodes"));
-    assertThat(ActorPlaces.choose(Backend.AUTO, 2, 1, 8, 2, false))
+                "each of 2 ranks on 2 nodes needs a GPU, and the nodes of the cluster have [2]"));
+    assertThat(ActorPlaces.choose(Backend.AUTO, 2, 1, 8, List.of(2), false))
         .isEqualTo(new ActorPlaces(2, 1, false, true, ActorPlaces.NO_KERNELS));
   }
 
   @Test
   void theCpuIsTakenWhereItIsWanted() {
-    assertThat(ActorPlaces.choose(Backend.CPU, null, 1, 8, 8, HAS_KERNELS))
+    assertThat(ActorPlaces.choose(Backend.CPU, null, 1, 8, List.of(8), HAS_KERNELS))
         .isEqualTo(new ActorPlaces(4, 1, false, false, ""));
   }
 
   @Test
   void gpusThatAreWantedAndMissingAreRefusedInOneSentence() {
-    refused(null, 1, 0, "The backend cuda is not available: no node of the cluster has a GPU.");
+    refused(null, 0, "The backend cuda is not available: no node of the cluster has a GPU.");
     refused(
         4,
-        1,
         2,
         "The backend cuda is not available: each of 4 ranks needs a GPU, and no node of the cluster has more than 2.");
-    refused(
-        4,
-        2,
-        8,
-        "The backend cuda is not available: GPUs of one node decode together, and there were to be 2 nodes.");
-    assertThat(ActorPlaces.choose(Backend.CUDA, null, 1, 8, 2, HAS_KERNELS))
+    assertThat(ActorPlaces.choose(Backend.CUDA, null, 1, 8, List.of(2), HAS_KERNELS))
         .isEqualTo(new ActorPlaces(2, 1, true, false, ""));
+  }
+
+  @Test
+  void severalNodesHaveTheGpusOfEach() {
+    assertThat(onNodes(null, 2, List.of(1, 1))).isEqualTo(new ActorPlaces(2, 2, true, false, ""));
+    assertThat(onNodes(null, 2, List.of(8, 2, 8)))
+        .isEqualTo(new ActorPlaces(4, 2, true, false, ""));
+    assertThat(onNodes(3, 2, List.of(1, 2))).isEqualTo(new ActorPlaces(3, 2, true, false, ""));
+    for (List<Integer> gpus : List.of(List.of(2, 1), List.of(4), List.of(1, 1, 1))) {
+      assertThatThrownBy(() -> onNodes(4, 2, gpus))
+          .isInstanceOf(ModelException.class)
+          .hasMessage(
+              "The backend cuda is not available: each of 4 ranks on 2 nodes needs a GPU, and the nodes of the cluster have "
+                  + gpus
+                  + ".");
+    }
+  }
+
+  private static ActorPlaces onNodes(@Nullable Integer ranks, int nodes, List<Integer> gpus) {
+    return ActorPlaces.choose(Backend.CUDA, ranks, nodes, 8, gpus, HAS_KERNELS);
   }
 
   @Test
@@ -89,8 +103,8 @@ final class ActorPlacesTest {
     assertThat(opened(auto(null, 8, 0))).isEqualTo("4 on CPUs");
     assertThat(said).containsExactly("Decodes on CPUs: no node of the cluster has a GPU.");
     said.clear();
-    opened(ActorPlaces.choose(Backend.CPU, 2, 1, 8, 2, HAS_KERNELS));
-    opened(ActorPlaces.choose(Backend.CUDA, 2, 1, 8, 2, HAS_KERNELS));
+    opened(ActorPlaces.choose(Backend.CPU, 2, 1, 8, List.of(2), HAS_KERNELS));
+    opened(ActorPlaces.choose(Backend.CUDA, 2, 1, 8, List.of(2), HAS_KERNELS));
     assertThat(said).isEmpty();
   }
 
@@ -138,7 +152,7 @@ final class ActorPlacesTest {
 
   @Test
   void gpusThatTheUserWantsAreNotLeft() {
-    ActorPlaces wanted = ActorPlaces.choose(Backend.CUDA, 2, 1, 8, 2, HAS_KERNELS);
+    ActorPlaces wanted = ActorPlaces.choose(Backend.CUDA, 2, 1, 8, List.of(2), HAS_KERNELS);
     assertThatThrownBy(
             () ->
                 wanted.open(
@@ -158,11 +172,12 @@ final class ActorPlacesTest {
   }
 
   private static ActorPlaces auto(@Nullable Integer ranks, int heads, int gpus) {
-    return ActorPlaces.choose(Backend.AUTO, ranks, 1, heads, gpus, HAS_KERNELS);
+    return ActorPlaces.choose(
+        Backend.AUTO, ranks, 1, heads, gpus == 0 ? List.of() : List.of(gpus), HAS_KERNELS);
   }
 
-  private static void refused(@Nullable Integer ranks, int nodes, int gpus, String sentence) {
-    assertThatThrownBy(() -> ActorPlaces.choose(Backend.CUDA, ranks, nodes, 8, gpus, HAS_KERNELS))
+  private static void refused(@Nullable Integer ranks, int gpus, String sentence) {
+    assertThatThrownBy(() -> onNodes(ranks, 1, gpus == 0 ? List.of() : List.of(gpus)))
         .isInstanceOf(ModelException.class)
         .hasMessage(sentence);
   }
