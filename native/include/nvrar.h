@@ -164,7 +164,7 @@ typedef struct nvrar_config {
                                    end and before they touch memory. Needs compute capability 9.0 */
   uint32_t reserved;            /* 0 */
   /* Links: TCP connections between ranks that do not share memory. nvrar_connect makes them, within join_timeout_ns. On
-     GPUs, two-shot all-reduces, sends and receives are for groups that have none. */
+     GPUs, two-shot all-reduces are for groups that have none. */
   char link_address[NVRAR_LINK_ADDRESS_BYTES];  /* the numeric IPv4 or IPv6 address of this host at which this rank
                                                    listens for ranks of other hosts, as text that ends with a 0; "": it
                                                    has no links, and a group whose ranks are on several hosts is refused

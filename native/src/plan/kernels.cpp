@@ -39,6 +39,7 @@ constexpr Family kFamilies[] = {
     {"fused_", "nvrar_fused_norm_two_shot_", Types::kInTeams, Blocks::kTeams, true, 1, false},
     {"crossing_move", "nvrar_crossing_move", Types::kNone, Blocks::kCrossing, false, 0, false},
     {"crossing_", "nvrar_crossing_sum_", Types::kAll, Blocks::kCrossing, false, 0, false},
+    {"crossing_transfer", "nvrar_crossing_transfer", Types::kNone, Blocks::kTransfer, false, 0, false},
     {"finish_rows_", "nvrar_finish_rows_", Types::kInTeams, Blocks::kRows, false, 0, false},
     {"finish_rows_", "nvrar_finish_rows_norm_", Types::kInTeams, Blocks::kRows, false, 0, false},
 };

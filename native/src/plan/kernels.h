@@ -30,6 +30,7 @@ enum class KernelFamily : uint8_t {
   kFusedNormTwoShot,
   kCrossingMove,  // of groups that span hosts
   kCrossingSum,
+  kCrossingTransfer,
   kFinishRows,  // of a fused all-reduce, behind kCrossingSum
   kFinishNormRows,
 };

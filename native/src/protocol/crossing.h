@@ -60,8 +60,22 @@ struct CrossingPage {
   alignas(64) uint64_t epoch;  // the launch that the kernel is in; it may be one behind
 };
 
+// What crosses of the transfers between this rank and another one (point_to_point.h): the payloads of their packets, in
+// the order of their numbers, through a ring for each direction. A number counts the packets so far, so a proxy that
+// misses some values of it loses nothing. Here and there the kernels write one half, and the proxy the other.
+struct alignas(128) TransferLine {
+  uint64_t written;  // packets sent that lie in the outgoing ring
+  uint64_t read;     // packets received that were taken out of the incoming ring
+  uint64_t unused[6];
+  uint64_t credited;  // packets sent that the peer has read
+  uint64_t arrived;   // packets received that lie in the incoming ring
+  uint64_t more[6];
+};
+static_assert(sizeof(TransferLine) == 128);
+constexpr uint64_t kTransferSlots = uint64_t{16} << 10;  // of a ring, each for a payload
+
 // Where these are in a rank's arena in host memory: [page][lines][lines of the sources][signals][outbox][inbox], all
-// but the page by parity.
+// but the page by parity, then for each rank of another node [line of its transfers][outgoing ring][incoming ring].
 struct CrossingLayout {
   uint64_t area_bytes = 0;  // of what a rank sends in a launch
   uint32_t world = 0;
@@ -87,12 +101,21 @@ struct CrossingLayout {
   NVRAR_HD uint64_t inbox(uint64_t epoch, uint32_t from) const {
     return outboxes() + (2 + (epoch % 2) * remotes() + place(from)) * area_bytes;
   }
-  NVRAR_HD uint64_t bytes() const { return outboxes() + (2 + uint64_t{2} * remotes()) * area_bytes; }
+  NVRAR_HD uint64_t bytes() const { return transfers(0) + remotes() * kTransferBytes; }
+  // Of a rank of another node.
+  NVRAR_HD uint64_t transfer_line(uint32_t rank) const { return transfers(place(rank)); }
+  NVRAR_HD uint64_t outgoing(uint32_t rank) const { return transfers(place(rank)) + sizeof(TransferLine); }
+  NVRAR_HD uint64_t incoming(uint32_t rank) const { return outgoing(rank) + kTransferSlots * sizeof(uint64_t); }
 
   // The index of a rank of another node among all of them.
   NVRAR_HD uint32_t place(uint32_t rank) const { return rank < first ? rank : rank - size; }
 
  private:
+  static constexpr uint64_t kTransferBytes = sizeof(TransferLine) + 2 * kTransferSlots * sizeof(uint64_t);
+
+  NVRAR_HD uint64_t transfers(uint32_t place) const {
+    return outboxes() + (2 + uint64_t{2} * remotes()) * area_bytes + place * kTransferBytes;
+  }
   NVRAR_HD uint64_t outboxes() const {
     return kSignals + (uint64_t{2} * remotes() * kMostChunks * sizeof(uint64_t) + 4095) / 4096 * 4096;
   }

@@ -176,6 +176,39 @@ TEST_F(LinkedGroups, FinishTheRowsOfAFusedCallInALaunchBehindEachThatCrosses) {
   });
 }
 
+// Within a node, too: one launch has all transfers of a batch.
+TEST_F(LinkedGroups, RunABatchInOneLaunch) {
+  in_a_process([] {
+    set("STUB_CUDA_DEVICES", "3");
+    const Ranks group(3, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) {
+      link_nodes(config);
+      config.ranks_per_node = 2;
+    });
+    ASSERT_EQ(group.error(), "");
+    const StubStream stream(kRoom);
+    std::vector<nvrar_transfer> transfers;
+    for (const int32_t peer : {1, 2, 2}) {
+      for (const int32_t kind : {NVRAR_SEND, NVRAR_RECV}) {
+        nvrar_transfer transfer{};
+        transfer.size = sizeof transfer;
+        transfer.kind = kind;
+        transfer.peer = peer;
+        transfer.data_type = NVRAR_FLOAT32;
+        transfer.count = 1000;
+        transfer.address = stream.buffer() + transfers.size() * 4096;
+        transfers.push_back(transfer);
+      }
+    }
+    launched.clear();
+    ASSERT_EQ(
+        last(nvrar_batch(group.comm(0), transfers.data(), static_cast<uint32_t>(transfers.size()), stream.handle())),
+        "");
+    ASSERT_EQ(launched.size(), 1U);
+    EXPECT_EQ(launched[0].blocks, 4U);
+    EXPECT_EQ(launched[0].threads, cuda::kTransferThreads);
+  });
+}
+
 TEST_F(LinkedGroups, RefuseFusedRowsThatDoNotFitARing) {
   in_a_process([] {
     const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) {

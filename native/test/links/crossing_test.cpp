@@ -475,6 +475,76 @@ TEST(Crossing, AReasonCountsThatCameBeforeAnotherConnectionEnded) {
   }
 }
 
+// Sends to and receives from one rank of another node, each of a few sizes, in turn.
+void exchange(Rank& own, uint32_t rank, uint32_t peer, const std::vector<uint64_t>& sizes) {
+  FarTransferPort port(own.arena(), own.layout(), peer);
+  protocol::PairEnd ends[2] = {FarTransferPort::end(peer), FarTransferPort::end(peer)};
+  const auto pattern = [](uint32_t from, size_t turn, uint64_t at) {
+    return static_cast<uint8_t>(from * 31 + turn * 7 + at * 13 + at / 251);
+  };
+  own.proxy().transfers_launched();
+  for (size_t turn = 0; turn < sizes.size(); ++turn) {
+    std::vector<uint8_t> send(sizes[turn]);
+    std::vector<uint8_t> recv(sizes[turn], 0x5B);
+    for (uint64_t i = 0; i < send.size(); ++i) send[i] = pattern(rank, turn, i);
+    const auto transfer = [&](std::vector<uint8_t>& of) {
+      protocol::Transfer made{};
+      made.header = {of.size(), static_cast<uint32_t>(turn), NVRAR_UINT8};
+      made.address = reinterpret_cast<uint64_t>(of.data());
+      made.bytes = of.size();
+      return made;
+    };
+    protocol::Transfer out = transfer(send);
+    protocol::Transfer in = transfer(recv);
+    const double begin = seconds_now();
+    while ((!out.complete() || !in.complete()) && seconds_now() - begin < 20) {
+      if (!out.complete() && protocol::push(port, ends[0], out) == protocol::Step::kMoved) port.ring();
+      if (!in.complete()) {
+        ASSERT_LE(protocol::pull(port, ends[1], in), protocol::Step::kMoved);
+      }
+    }
+    ASSERT_TRUE(out.complete() && in.complete()) << "turn " << turn;
+    for (uint64_t i = 0; i < recv.size(); ++i) ASSERT_EQ(recv[i], pattern(peer, turn, i)) << turn << " " << i;
+  }
+}
+
+TEST(Crossing, TransfersBetweenNodesArriveWholeAndInOrder) {
+  for (const bool encrypted : {false, true}) {
+    Group group(kSpans[3], uint64_t{1} << 20, encrypted, {4, 2, kSpinNs});  // 1 + 3
+    std::vector<uint64_t> sizes{1, 8, 13, 4096, 200'000, 1'000'003, 5};
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] { exchange(group[0], 0, 1, sizes); });
+    threads.emplace_back([&] { exchange(group[1], 1, 0, sizes); });
+    threads.emplace_back([&] { exchange(group[0], 0, 3, sizes); });
+    threads.emplace_back([&] { exchange(group[3], 3, 0, sizes); });
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST(Crossing, TransfersThatNoRankSendsAreRefused) {
+  Group group(kSpans[0], uint64_t{1} << 20);
+  cuda::Proxy& proxy = group[0].proxy();
+  link::Link& from = *proxy.talk().links().to(1);
+  constexpr uint32_t kTransfer = uint32_t{1} << 30;
+  link::FrameHead honest{};
+  honest.kind = link::FrameKind::kChunk;
+  honest.slot = kTransfer;
+  honest.bytes = 512;
+  using Kind = link::Destination::Kind;
+  EXPECT_EQ(proxy.where(from, honest).kind, Kind::kMemory);
+  const auto refused = [&](auto change) {
+    link::FrameHead head = honest;
+    change(&head);
+    return proxy.where(from, head).kind == Kind::kRefused;
+  };
+  EXPECT_TRUE(refused([](link::FrameHead* head) { head->epoch = 1; }));
+  EXPECT_TRUE(refused([](link::FrameHead* head) { head->bytes = 511; }));
+  EXPECT_TRUE(refused([](link::FrameHead* head) { head->bytes = protocol::kTransferSlots * 8 + 8; }));
+  EXPECT_TRUE(refused([](link::FrameHead* head) { head->slot |= 2; }));
+  EXPECT_TRUE(refused([](link::FrameHead* head) { *head = {0, head->kind, 0, 0, kTransfer | 1, 1}; }));
+  EXPECT_EQ(proxy.where(*proxy.talk().links().to(1, 1), honest).kind, Kind::kRefused);
+}
+
 // A page of lines that cannot be read keeps the thread in this handler.
 std::atomic<bool> stands_still{false};
 uint8_t* unreadable = nullptr;

@@ -5,12 +5,14 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstring>
 
 #include "cpu/cpu_port.h"
 #include "protocol/crossing_steps.h"
+#include "protocol/point_to_point.h"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" void AnnotateIgnoreWritesBegin(const char* file, int line);
@@ -62,6 +64,50 @@ class Team {
  private:
   std::barrier<> barrier_;
   std::atomic<bool> good_{true};
+};
+
+// The Port of point_to_point.h of a host thread in the place of a kernel, for transfers with a rank of another node.
+// The data's slots are from 0 on, kTransferSlots of them, and the credit's is the next one.
+class FarTransferPort {
+ public:
+  FarTransferPort(uint8_t* arena, const protocol::CrossingLayout& layout, uint32_t peer)
+      : line_(reinterpret_cast<protocol::TransferLine*>(arena + layout.transfer_line(peer))),
+        outgoing_(reinterpret_cast<uint64_t*>(arena + layout.outgoing(peer))),
+        incoming_(reinterpret_cast<const uint64_t*>(arena + layout.incoming(peer))) {}
+
+  static protocol::PairEnd end(uint32_t peer) {
+    return {peer, 0, protocol::kTransferSlots, protocol::kTransferSlots, 0, 0, 0};
+  }
+  void put(uint32_t, uint64_t slot, uint64_t payload, uint64_t epoch) {
+    if (slot == protocol::kTransferSlots) return __atomic_store_n(&line_->read, payload, __ATOMIC_RELEASE);
+    outgoing_[slot] = payload;
+    last_ = std::max(last_, epoch);
+  }
+  // Behind each step of the sender.
+  void ring() { __atomic_store_n(&line_->written, last_, __ATOMIC_RELEASE); }
+  protocol::WordPacket look(uint64_t slot) {
+    if (slot == protocol::kTransferSlots) return {__atomic_load_n(&line_->credited, __ATOMIC_ACQUIRE), 0};
+    const uint64_t arrived = __atomic_load_n(&line_->arrived, __ATOMIC_ACQUIRE);
+    if (arrived == 0) return {0, 0};
+    // The latest packet of this slot.
+    const uint64_t back = (arrived - 1 - slot) % protocol::kTransferSlots;
+    return back >= arrived ? protocol::WordPacket{0, 0} : protocol::WordPacket{incoming_[slot], arrived - back};
+  }
+  void took(uint64_t) {}
+  uint64_t load(const uint8_t* from) { return load_part(from, sizeof(uint64_t)); }
+  uint64_t load_part(const uint8_t* from, uint32_t bytes) {
+    uint64_t word = 0;
+    std::memcpy(&word, from, bytes);
+    return word;
+  }
+  void store(uint8_t* to, uint64_t word) { store_part(to, word, sizeof word); }
+  void store_part(uint8_t* to, uint64_t word, uint32_t bytes) { std::memcpy(to, &word, bytes); }
+
+ private:
+  protocol::TransferLine* line_;
+  uint64_t* outgoing_;
+  const uint64_t* incoming_;
+  uint64_t last_ = 0;
 };
 
 class CrossingPort : public cpu::CpuPort<false> {

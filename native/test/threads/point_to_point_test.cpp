@@ -20,7 +20,13 @@ namespace {
 
 constexpr uint64_t kSmallTransferRing = kSmallRingBytes / 16 / 2;  // bytes of data that a small ring of a pair holds
 
-class PointToPointOfWorld : public ::testing::TestWithParam<int> {};
+class PointToPointOfWorld : public ::testing::TestWithParam<TestTopology> {
+ protected:
+  static uint64_t least_ring_bytes() { return small_ring_bytes(GetParam().ranks_per_node); }
+  static GroupOptions with_ring(uint64_t bytes) {
+    return {.ring_bytes = bytes, .ranks_per_node = GetParam().ranks_per_node};
+  }
+};
 
 void expect_all_arrive(int rank, nvrar_comm* comm, const std::vector<Message>& messages, uint64_t seed) {
   const RankBatch batch(rank, messages, seed);
@@ -30,9 +36,9 @@ void expect_all_arrive(int rank, nvrar_comm* comm, const std::vector<Message>& m
 
 // Every type, counts from nothing to several rings, each rank to its neighbour.
 TEST_P(PointToPointOfWorld, ARingShiftArrivesWhole) {
-  const int world = GetParam();
-  for (uint64_t ring_bytes : {uint64_t{0}, kSmallRingBytes}) {
-    ThreadGroup group(world, {.ring_bytes = ring_bytes});
+  const int world = GetParam().world;
+  for (uint64_t ring_bytes : {uint64_t{0}, least_ring_bytes()}) {
+    ThreadGroup group(world, with_ring(ring_bytes));
     group.run([&](int rank, nvrar_comm* comm) {
       uint64_t number = 0;
       for (int32_t type : kTypes) {
@@ -55,8 +61,8 @@ TEST_P(PointToPointOfWorld, ARingShiftArrivesWhole) {
 
 // All pairs at once, each with more than its ring holds in both directions.
 TEST_P(PointToPointOfWorld, AnExchangeOfMoreThanTheRingsHoldDoesNotDeadlock) {
-  const int world = GetParam();
-  ThreadGroup group(world, {.ring_bytes = kSmallRingBytes});
+  const int world = GetParam().world;
+  ThreadGroup group(world, with_ring(least_ring_bytes()));
   group.run([&](int rank, nvrar_comm* comm) {
     for (uint64_t round = 0; round < repetitions(20); ++round) {
       std::vector<Message> messages;
@@ -86,12 +92,12 @@ std::vector<Message> random_messages(uint64_t seed, int world) {
 
 // Ranks that have nothing to do in a round run ahead as far as the rings let them; collectives come in between.
 TEST_P(PointToPointOfWorld, ThousandsOfRandomBatchesBetweenCollectivesStayExact) {
-  const int world = GetParam();
+  const int world = GetParam().world;
   constexpr uint64_t kElements = 512;
   const uint64_t rounds = repetitions(on_gpu() ? 150 : 1500);
-  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kElements, 5);
-  for (uint64_t ring_bytes : {kSmallRingBytes, uint64_t{65536}}) {
-    ThreadGroup group(world, {.ring_bytes = ring_bytes});
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, world, kElements, 5, GetParam().ranks_per_node);
+  for (uint64_t ring_bytes : {least_ring_bytes(), uint64_t{65536}}) {
+    ThreadGroup group(world, with_ring(ring_bytes));
     group.run([&](int rank, nvrar_comm* comm) {
       for (uint64_t round = 0; round < rounds; ++round) {
         const uint64_t r = mix(round + ring_bytes);
@@ -107,7 +113,12 @@ TEST_P(PointToPointOfWorld, ThousandsOfRandomBatchesBetweenCollectivesStayExact)
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, PointToPointOfWorld, ::testing::Range(1, 9));
+INSTANTIATE_TEST_SUITE_P(Worlds, PointToPointOfWorld,
+                         ::testing::Values(TestTopology{1, 0}, TestTopology{2, 0}, TestTopology{3, 0},
+                                           TestTopology{4, 0}, TestTopology{5, 0}, TestTopology{6, 0},
+                                           TestTopology{7, 0}, TestTopology{8, 0}));
+INSTANTIATE_TEST_SUITE_P(Nodes, PointToPointOfWorld,
+                         ::testing::Values(TestTopology{2, 1}, TestTopology{4, 2}, TestTopology{5, 3}));
 
 // The receiver is late: the sender fills the ring and must stop there.
 TEST(Invariant16_Credits, ASenderNeverOverrunsALateReceiver) {

@@ -86,7 +86,7 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       places_(std::in_place, device_->primary(), place_bytes(*device_, exclusive_)),
       lines_(std::in_place, device_->primary(), kLaunchLines * sizeof(LaunchLine)),
       page_(device_->primary(), kHostPageBytes),
-      pairs_(std::in_place, device_->primary(), 2 * protocol::kMaxRanks * sizeof(PairState)),
+      pairs_(std::in_place, device_->primary(), CrossingTransferArgs::kPairs * sizeof(PairState)),
       memory_(reserve(config, layout_)),
       all_left_([segments = segments_] { return segments->all_gone(false); }),
       secret_(config.secret),
@@ -178,7 +178,7 @@ void CudaMember::fill_state() const {
   std::vector<LaunchLine> lines(kLaunchLines);
   for (LaunchLine& line : lines) line.latest.epoch = before_first;
   check(copy_to_gpu(lines_->get(), lines.data(), lines.size() * sizeof(LaunchLine)), "filling GPU memory");
-  std::vector<PairState> pairs(2 * protocol::kMaxRanks);
+  std::vector<PairState> pairs(CrossingTransferArgs::kPairs);
   for (PairState& pair : pairs) pair.transfers = before_first;
   check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
 }
@@ -384,7 +384,9 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, uint32_t
   config.stream = stream;
   LaunchAttribute attributes[2]{};
   config.attributes = attributes;
-  const bool programmatic = programmatic_launch_ && &kernel != &device_->transfer_kernel();
+  const bool transfers =
+      &kernel == &device_->transfer_kernel() || &kernel == &device_->kernel({KernelFamily::kCrossingTransfer, 0, 0});
+  const bool programmatic = programmatic_launch_ && !transfers;
   if (programmatic) {
     LaunchAttribute& attribute = attributes[config.attribute_count++];
     attribute.id = kProgrammaticStreamSerialization;
@@ -496,12 +498,18 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
 
 // The blocks of a batch wait for blocks of the peers, so all of them must be resident at once.
 void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) const {
-  std::array<uint32_t, 2> peers{};  // bit masks of the peers of sends and of recvs
+  std::array<uint64_t, 2> peers{};  // bit masks of the peers of sends and of recvs
   for (uint32_t i = 0; i < count; ++i) {
     const auto peer = static_cast<uint32_t>(transfers[i].peer);
-    if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= 1u << peer;
+    if (peer != rank()) peers[transfers[i].kind == NVRAR_SEND ? 0 : 1] |= uint64_t{1} << peer;
   }
   const auto needed = static_cast<uint32_t>(std::popcount(peers[0]) + std::popcount(peers[1]));
+  if (crosses_ && needed > CrossingTransferArgs::kMostQueues) {
+    throw Error(NVRAR_INVALID_ARGUMENT, "a batch that sends to " + std::to_string(std::popcount(peers[0])) +
+                                            " ranks and receives from " + std::to_string(std::popcount(peers[1])) +
+                                            ": on GPUs of several hosts these are at most " +
+                                            std::to_string(CrossingTransferArgs::kMostQueues) + " together");
+  }
   if (needed <= gpu_.most_blocks) return;
   throw Error(NVRAR_INVALID_ARGUMENT,
               "a batch that sends to " + std::to_string(std::popcount(peers[0])) + " ranks and receives from " +
@@ -513,10 +521,6 @@ void CudaMember::require_room(const nvrar_transfer* transfers, uint32_t count) c
 bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence,
                            uint64_t stream_handle, BatchResult* result) {
   if (count == 0) return !has_failed();
-  if (crosses_) {
-    throw Error(NVRAR_INVALID_ARGUMENT,
-                "sends and recvs on GPUs are for groups of one host, and this group spans several");
-  }
   if (count > kMaxTransfers) {
     throw Error(NVRAR_INVALID_ARGUMENT, "a batch of " + std::to_string(count) +
                                             " transfers: on a GPU one has at most " + std::to_string(kMaxTransfers));
@@ -530,21 +534,20 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
   }
   const bool captured = captures(stream);
 
-  TransferArgs args{};
-  args.member = args_;
-  args.pairs = reinterpret_cast<PairState*>(pairs_->get());
-  uint32_t queues = 0;
   uint64_t first_record = 0;
-  std::array<std::array<uint32_t, protocol::kMaxRanks>, 2> queue_of;
+  std::array<std::array<uint32_t, protocol::kMaxGpuWorld>, 2> queue_of;
   for (auto& of_kind : queue_of) of_kind.fill(kNoTransfer);
-  std::array<uint16_t, 2 * protocol::kMaxRanks> last{};
-  auto& [own, queued] = batch_room_;
+  std::array<uint16_t, 2 * protocol::kMaxGpuWorld> last{};
+  auto& [own, queued, queues, items] = batch_room_;
   for (auto& of_kind : own) {
     of_kind.clear();
     of_kind.reserve(count);
   }
   queued.clear();
   queued.reserve(count);
+  queues.clear();
+  queues.reserve(last.size());
+  items.assign(count, {});
   const auto transfers_before = transfers_;
   for (uint32_t i = 0; i < count; ++i) {
     const nvrar_transfer& given = transfers[i];
@@ -560,16 +563,16 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
       own[kind].push_back(&given);
       continue;
     }
-    if (!captured) queued.push_back({number, kind * protocol::kMaxRanks + peer, call.sequence});
-    args.items[i] = {given.address, given.count, static_cast<uint16_t>(given.data_type), kNoTransfer,
-                     element_bytes(given.data_type)};
+    const TransferQueue alone = queue_to(peer, kind == 0, static_cast<uint16_t>(i));
+    if (!captured) queued.push_back({number, CrossingTransferArgs::pair_of(alone), call.sequence});
+    items[i] = {given.address, given.count, static_cast<uint16_t>(given.data_type), kNoTransfer,
+                element_bytes(given.data_type)};
     uint32_t& queue = queue_of[kind][peer];
     if (queue == kNoTransfer) {
-      queue = queues++;
-      args.queues[queue] = {static_cast<uint8_t>(peer), static_cast<uint8_t>(kind == 0 ? 1 : 0),
-                            static_cast<uint16_t>(i)};
+      queue = static_cast<uint32_t>(queues.size());
+      queues.push_back(alone);
     } else {
-      args.items[last[queue]].next = static_cast<uint16_t>(i);
+      items[last[queue]].next = static_cast<uint16_t>(i);
     }
     last[queue] = static_cast<uint16_t>(i);
   }
@@ -581,10 +584,8 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
       check(driver().cuMemcpyDtoDAsync_v2(own[1][i]->address, own[0][i]->address, bytes, stream), "copying on a GPU");
       enqueued = true;
     }
-    if (queues != 0) {
-      args.member.tag = log_.add({result->call, first_record, captured ? 0 : count, true});
-      const LaunchShape shape{.blocks = queues, .threads = kTransferThreads, .single = false};
-      launch(device_->transfer_kernel(), shape, 1, &args, stream, captured);
+    if (!queues.empty()) {
+      launch_transfers(log_.add({result->call, first_record, captured ? 0 : count, true}), stream, captured);
     }
   } catch (...) {
     transfers_ = transfers_before;
@@ -593,6 +594,41 @@ bool CudaMember::run_batch(const nvrar_transfer* transfers, uint32_t count, uint
   }
   note_queued(queued);
   return !has_failed();
+}
+
+// Of the peer's transfers of one kind; `first` is the index of the first of them in the batch.
+TransferQueue CudaMember::queue_to(uint32_t peer, bool sends, uint16_t first) const noexcept {
+  const uint8_t kind = sends ? 1 : 0;
+  if (!crosses_) return {static_cast<uint8_t>(peer), kind, first};
+  if (crossing_.layout.is_remote(peer)) {
+    return {static_cast<uint8_t>(peer), static_cast<uint8_t>(kind | kFarQueue), first};
+  }
+  return {static_cast<uint8_t>(peer - crossing_.layout.first), kind, first};
+}
+
+// Those of batch_room_.
+void CudaMember::launch_transfers(uint32_t tag, Stream stream, bool captured) {
+  const auto& queues = batch_room_.queues;
+  const LaunchShape shape{.blocks = static_cast<uint32_t>(queues.size()), .threads = kTransferThreads, .single = false};
+  const auto fill = [&](auto* args) {
+    args->member = args_;
+    args->member.tag = tag;
+    args->pairs = reinterpret_cast<PairState*>(pairs_->get());
+    std::copy(queues.begin(), queues.end(), args->queues);
+    std::copy(batch_room_.items.begin(), batch_room_.items.end(), args->items);
+  };
+  if (!crosses_) {
+    TransferArgs args{};
+    fill(&args);
+    return launch(device_->transfer_kernel(), shape, 1, &args, stream, captured);
+  }
+  CrossingTransferArgs args{};
+  fill(&args);
+  give_firsts(&args.member.launch, firsts_);
+  args.member.launch.rank = rank() - crossing_.layout.first;
+  args.memory = crossing_;
+  proxy_->transfers_launched();
+  launch(device_->kernel({KernelFamily::kCrossingTransfer, 0, 0}), shape, 1, &args, stream, captured);
 }
 
 // Called when the driver has refused the rest of a call. If a part was enqueued (sequence is not 0), the group fails:

@@ -88,6 +88,8 @@ class CudaMember final : public Member {
   void require_device_memory(const char* name, uint64_t address, uint64_t bytes) const;
   void await_leaving() const noexcept;
   void require_room(const nvrar_transfer* transfers, uint32_t count) const;
+  TransferQueue queue_to(uint32_t peer, bool sends, uint16_t first) const noexcept;
+  void launch_transfers(uint32_t tag, Stream stream, bool captured);
   // cluster: how many blocks meet; 1: none.
   void launch(const Kernel& kernel, const LaunchShape& shape, uint32_t cluster, void* args, Stream stream,
               bool captured);
@@ -128,11 +130,13 @@ class CudaMember final : public Member {
   OwnedPage page_;                     // HostPage
   std::optional<OwnedMemory> pairs_;   // PairState of sends, then of receives
   // The number of sends to and receives from each rank that have been enqueued.
-  std::array<std::array<uint64_t, protocol::kMaxRanks>, 2> transfers_{};
+  std::array<std::array<uint64_t, protocol::kMaxGpuWorld>, 2> transfers_{};
   // Of a batch, kept from one to the next, because a call allocates nothing once it has had one like it.
   struct {
     std::array<std::vector<const nvrar_transfer*>, 2> own;  // the sends to this rank itself, and their recvs
     std::vector<QueuedTransfer> queued;
+    std::vector<TransferQueue> queues;
+    std::vector<TransferItem> items;
   } batch_room_;
   std::unique_ptr<SymmetricMemory> memory_;
   AllLeft all_left_;          // made here, because the destructor, which gives it away, must need no memory

@@ -101,10 +101,10 @@ BatchResult CudaMember::failed_transfer() noexcept {
   result.theirs = seen(page().came);
   if (page().came.type_and_one == 0) return {};
   result.status = NVRAR_MISMATCH;
-  result.ranks = RankSet::of_first(failure.ranks);
+  result.ranks = ranks_of(failure);
   result.call = first;
   result.call.collective = NVRAR_RECV;
-  result.call.root = __builtin_ctz(failure.ranks);
+  result.ranks.each([&](uint32_t peer) { result.call.root = static_cast<int32_t>(peer); });
   result.call.sequence = expected.sequence;
   result.call.count = expected.count;
   result.call.data_type = expected.data_type;
@@ -256,7 +256,7 @@ void CudaMember::note_queued(const std::vector<QueuedTransfer>& transfers) noexc
 // transfer that is still queued may be recorded as done.
 void CudaMember::record_transfers_done() noexcept {
   if (queued_transfers_.empty()) return;
-  std::array<PairState, 2 * protocol::kMaxRanks> pairs;
+  std::array<PairState, CrossingTransferArgs::kPairs> pairs;
   if (!peek(pairs.data(), pairs_->get(), sizeof pairs)) return;
   const auto is_done = [&](const QueuedTransfer& transfer) {
     const bool done = pairs[transfer.pair].transfers - (protocol::first_epoch() - 1) >= transfer.sequence;

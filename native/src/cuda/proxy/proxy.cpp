@@ -22,6 +22,11 @@ using protocol::kMostChunks;
 
 // A chunk's number in a frame's `slot`, and beside it ChunkLine::node_is_here.
 constexpr uint32_t kNodeIsHere = uint32_t{1} << 31;
+// Instead of a chunk's number: the frame has payloads of transfers, or none and is a credit. Its `epoch` is the number
+// of the first packet, or of those that were read.
+constexpr uint32_t kTransfer = uint32_t{1} << 30;
+constexpr uint32_t kCredit = kTransfer | 1;
+constexpr uint64_t kPayloadBytes = sizeof(uint64_t);
 // How often a thread looks that does not look all the time: a launch that another program makes of a graph is found by
 // that.
 constexpr int kPauseMs = 2;
@@ -73,6 +78,8 @@ void Proxy::start(shared::GroupSegments* segments, const CrossingLayout& layout,
       }
     }
   }
+  streams_.resize(remotes.size());
+  for (size_t i = 0; i < remotes.size(); ++i) streams_[i].rank = remotes[i].rank;
   talk_.open(segments);
   talk_.connect(secret, remotes, deadline_ns, this, link::LinksOwner::kCaller, budget.connections, budget.threads);
   try {
@@ -106,6 +113,11 @@ void Proxy::launched(bool captured) noexcept {
   launches_.fetch_add(1);
   // Whoever begins to pause after this sees that there was a launch.
   if (pausing_.load() != 0) talk_.links().wake_all();
+}
+
+void Proxy::transfers_launched() noexcept {
+  has_transfers_.store(true);
+  launched(true);
 }
 
 // Whether a kernel that was enqueued has not entered; of a group that has failed none has to.
@@ -190,6 +202,52 @@ bool Proxy::send_due(Worker* worker) noexcept {
   return had;
 }
 
+// Sends what the kernels have written of transfers, and tells what they have read. Returns whether there was something.
+bool Proxy::carry_transfers() noexcept {
+  if (!has_transfers_.load(std::memory_order_relaxed)) return false;
+  bool had = false;
+  for (Stream& stream : streams_) {
+    const protocol::TransferLine& line = transfers(stream.rank);
+    link::Link* const link = talk_.links().to(stream.rank);
+    link::Message message{};
+    message.kind = FrameKind::kChunk;
+    message.run_bytes = protocol::kMostChunkBytes;
+    const uint64_t written = load(line.written);
+    while (stream.sent != written && !link->is_behind()) {
+      const uint64_t slot = stream.sent % protocol::kTransferSlots;
+      const uint64_t count =
+          std::min({written - stream.sent, protocol::kTransferSlots - slot, protocol::kMostChunkBytes / kPayloadBytes});
+      message.slot = kTransfer;
+      message.epoch = stream.sent;
+      // The sender writes there again only once the peer has read it.
+      message.payload = arena_ + layout_.outgoing(stream.rank) + slot * kPayloadBytes;
+      message.bytes = count * kPayloadBytes;
+      link->lend(message);
+      link->flush();
+      stream.sent += count;
+      had = true;
+    }
+    const uint64_t read = load(line.read);
+    if (read == stream.told || link->is_behind()) continue;
+    stream.told = read;
+    message.slot = kCredit;
+    message.epoch = read;
+    message.payload = arena_;
+    message.bytes = 0;
+    link->lend(message);
+    link->flush();
+    had = true;
+  }
+  return had;
+}
+
+bool Proxy::carries_all() const noexcept {
+  return std::all_of(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    const protocol::TransferLine& line = transfers(stream.rank);
+    return stream.sent == load(line.written) && stream.told == load(line.read);
+  });
+}
+
 bool Proxy::look(const Worker& worker) noexcept {
   link::Links& links = talk_.links();
   return worker.index == 0 ? links.look_in_call() : links.lane(worker.index).look();
@@ -219,8 +277,10 @@ void Proxy::run(Worker* worker) noexcept {
     worker->looks.store(looks, std::memory_order_relaxed);
     busy = find_due(worker, looks % kLooksBetweenScans == 0 ? kMostChunks : worker->chunks) || busy;
     busy = send_due(worker) || busy;
+    if (worker->index == 0) busy = carry_transfers() || busy;
     if (!has_sent_all && leaves_.load(std::memory_order_acquire)) {
-      has_sent_all = !find_due(worker, kMostChunks) && !send_due(worker) && has_nothing_due();
+      has_sent_all = !find_due(worker, kMostChunks) && !send_due(worker) && has_nothing_due() &&
+                     (worker->index != 0 || !has_transfers_.load() || carries_all());
       if (has_sent_all) have_sent_all_.fetch_add(1, std::memory_order_release);
     }
     busy = look(*worker) || busy;
@@ -234,7 +294,7 @@ void Proxy::run(Worker* worker) noexcept {
       pause(*worker, launches);
       worker->looks.store(++looks, std::memory_order_relaxed);
       // A frame may have waited for the kernel's epoch.
-      busy = find_due(worker, kMostChunks) || look(*worker);
+      busy = find_due(worker, kMostChunks) || look(*worker) || (worker->index == 0 && carry_transfers());
       if (busy) break;
     }
   }
@@ -249,6 +309,7 @@ Destination Proxy::where(link::Link& from, const FrameHead& head) noexcept {
     return Destination::refused("packets for rings, which a GPU's proxy has not");
   }
   if (head.kind != FrameKind::kChunk) return Destination::link();
+  if ((head.slot & kTransfer) != 0) return place_of_transfer(from, head);
   if ((head.slot & ~kNodeIsHere) >= kMostChunks) return Destination::refused("a chunk that no launch has");
   if (head.offset % protocol::kPacketBytes != 0 || uint64_t{head.offset} + head.bytes > layout_.area_bytes) {
     return Destination::refused("a chunk that lies outside the inbox");
@@ -264,11 +325,44 @@ Destination Proxy::where(link::Link& from, const FrameHead& head) noexcept {
   return Destination::later();
 }
 
+// Of a rank only what follows what it has sent, and only into slots that the kernels have read.
+Destination Proxy::place_of_transfer(const link::Link& from, const FrameHead& head) noexcept {
+  if (!is_first(from)) return Destination::refused("a transfer beside the first connection");
+  const auto stream =
+      std::find_if(streams_.begin(), streams_.end(), [&](const Stream& of) { return of.rank == from.peer(); });
+  if (head.slot == kCredit) {
+    const bool is_credit = head.bytes == 0 && head.epoch >= stream->credited && head.epoch <= stream->sent;
+    return is_credit ? Destination::to(arena_) : Destination::refused("a credit for what was not sent");
+  }
+  const uint64_t count = head.bytes / kPayloadBytes;
+  const uint64_t slot = head.epoch % protocol::kTransferSlots;
+  const bool is_next = head.slot == kTransfer && head.bytes % kPayloadBytes == 0 && head.epoch == stream->arrived;
+  const uint64_t unread = stream->arrived - load(transfers(from.peer()).read);
+  if (!is_next || count > protocol::kTransferSlots - unread || count > protocol::kTransferSlots - slot) {
+    return Destination::refused("a transfer out of its turn");
+  }
+  return Destination::to(arena_ + layout_.incoming(from.peer()) + slot * kPayloadBytes);
+}
+
 const char* Proxy::take(link::Link& from, const FrameHead& head, const uint8_t* payload) noexcept {
   // Those of the first connection count. A failure may come by another one while the first is being made.
   const bool is_told_once = head.kind == FrameKind::kGoodbye || head.kind == FrameKind::kState;
   if (is_told_once && !is_first(from)) return nullptr;
   if (head.kind != FrameKind::kChunk) return talk_.take(from, head, payload);
+  if ((head.slot & kTransfer) != 0) {
+    for (Stream& stream : streams_) {
+      if (stream.rank != from.peer()) continue;
+      protocol::TransferLine& line = transfers(stream.rank);
+      if (head.slot == kCredit) {
+        stream.credited = head.epoch;
+        store(&line.credited, head.epoch);
+      } else {
+        stream.arrived += head.bytes / kPayloadBytes;
+        store(&line.arrived, stream.arrived);
+      }
+    }
+    return nullptr;
+  }
   // With the first chunk that comes, whichever it is, so that another call is found early. Chunks of a launch come to
   // several threads, and that a node is here must not be lost again.
   uint64_t& word = source(head.epoch, from.peer()).word;

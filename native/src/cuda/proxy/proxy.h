@@ -53,6 +53,8 @@ class Proxy final : public link::Inbox {
   void launched(bool captured) noexcept;
   // How often the first thread has looked for bells.
   uint64_t looks() const noexcept { return workers_[0]->looks.load(std::memory_order_relaxed); }
+  // A batch of transfers was enqueued: the first thread carries what they write, for a while all the time.
+  void transfers_launched() noexcept;
   // Whether a thread has made no progress since this was asked last although a bell has rung for it.
   bool stands_still() noexcept;
 
@@ -94,11 +96,26 @@ class Proxy final : public link::Inbox {
     std::thread thread;
   };
 
+  // The transfers between this rank and another one, as the first thread knows them. All numbers are of packets.
+  struct Stream {
+    uint32_t rank;
+    uint64_t sent = 0;
+    uint64_t credited = 0;  // that the peer has told
+    uint64_t arrived = 0;
+    uint64_t told = 0;  // to the peer, as credit
+  };
+
   protocol::CrossingPage& page() const noexcept { return *reinterpret_cast<protocol::CrossingPage*>(arena_); }
   protocol::SourceLine& source(uint64_t epoch, uint32_t rank) const noexcept {
     return *reinterpret_cast<protocol::SourceLine*>(arena_ + protocol::CrossingLayout::source(epoch, rank));
   }
+  protocol::TransferLine& transfers(uint32_t rank) const noexcept {
+    return *reinterpret_cast<protocol::TransferLine*>(arena_ + layout_.transfer_line(rank));
+  }
   void run(Worker* worker) noexcept;
+  bool carry_transfers() noexcept;
+  bool carries_all() const noexcept;
+  link::Destination place_of_transfer(const link::Link& from, const link::FrameHead& head) noexcept;
   bool find_due(Worker* worker, uint32_t chunks) noexcept;
   bool send_due(Worker* worker) noexcept;
   bool is_first(const link::Link& link) const noexcept { return talk_.links().to(link.peer()) == &link; }
@@ -112,6 +129,8 @@ class Proxy final : public link::Inbox {
   Budget budget_;
   const shared::ControlBlock* own_ = nullptr;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Stream> streams_;  // of each rank of another node
+  std::atomic<bool> has_transfers_{false};
   std::atomic<uint64_t> launches_{0};  // that were announced
   std::atomic<uint64_t> due_{0};       // the epoch that the kernels will reach at least
   std::atomic<uint32_t> pausing_{0};   // threads that may wait for a socket

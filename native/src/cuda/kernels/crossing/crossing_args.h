@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "cuda/kernels/launch/kernel_args.h"
+#include "cuda/kernels/move/transfer_args.h"
 #include "protocol/crossing.h"
 
 namespace nvrar::cuda {
@@ -16,6 +17,25 @@ struct CrossingArgs {
   protocol::CrossingShape shape;
 };
 static_assert(offsetof(CrossingArgs, memory) % 8 == 0 && sizeof(protocol::CrossingMemory) == 48);
+
+// A batch of transfers, as TransferArgs. The rank and the peers within the node are places in it.
+struct CrossingTransferArgs {
+  static constexpr uint32_t kMostQueues = 64;
+
+  KernelArgs member;
+  PairState* pairs;  // as TransferArgs has them, then sends to each rank and receives from each rank of other nodes
+  protocol::CrossingMemory memory;
+  TransferQueue queues[kMostQueues];
+  TransferItem items[kMaxTransfers];
+
+  static constexpr uint32_t kPairs = 2 * (protocol::kMaxRanks + protocol::kMaxGpuWorld);
+  static NVRAR_HD uint32_t pair_of(const TransferQueue& queue) {
+    const bool sends = (queue.sends & ~kFarQueue) != 0;
+    if ((queue.sends & kFarQueue) == 0) return (sends ? 0 : protocol::kMaxRanks) + queue.peer;
+    return 2 * protocol::kMaxRanks + (sends ? 0 : protocol::kMaxGpuWorld) + queue.peer;
+  }
+};
+static_assert(sizeof(CrossingTransferArgs) <= 4096);
 
 }  // namespace nvrar::cuda
 

@@ -2,40 +2,11 @@
 // chunks (protocol/crossing.h).
 #pragma once
 
-#include "cuda/kernels/crossing/crossing_args.h"
+#include "kernels/crossing/far_wait.cuh"
 #include "kernels/steps/warp_port.cuh"
 #include "protocol/crossing_steps.h"
 
 namespace nvrar::cuda {
-
-// Memory of the host is that of the arena.
-struct CrossingAccess {
-  static __device__ __forceinline__ uint32_t add(uint32_t* counter, uint32_t by) {
-    // For the GPU only: whoever rings has seen it, and does the rest for both.
-    __threadfence();
-    const uint32_t was = atomicAdd(counter, by);
-    __threadfence();
-    return was;
-  }
-  static __device__ __forceinline__ void ring(uint64_t* bell, uint64_t epoch) {
-    asm volatile("st.release.sys.global.u64 [%0],%1;" ::"l"(bell), "l"(epoch) : "memory");
-  }
-  static __device__ __forceinline__ uint64_t look(const uint64_t* word) {
-    uint64_t value;
-    asm volatile("ld.acquire.sys.global.u64 %0,[%1];" : "=l"(value) : "l"(word) : "memory");
-    return value;
-  }
-};
-
-// As fail(), for ranks of other nodes.
-static __device__ __forceinline__ void fail_far(const KernelArgs& args, FailureKind kind, uint64_t ranks) {
-  auto* const poison = reinterpret_cast<unsigned long long*>(&args.state->poison);
-  if (atomicCAS(poison, 0ull, poison_of(args)) != 0) return;
-  poison_lines(args);
-  *reinterpret_cast<volatile uint64_t*>(&args.page->far_ranks) = ranks;
-  __threadfence_system();
-  *reinterpret_cast<volatile uint64_t*>(&args.page->failure) = DeviceFailure{kind, 0, block_index(), args.tag}.pack();
-}
 
 template <class Sums>
 class CrossingPort : public WarpPort<Sums> {
@@ -267,26 +238,9 @@ class CrossingPort : public WarpPort<Sums> {
 
     __device__ bool lasts() {
       if (++polls % kPollsBetweenFarChecks != 0) return true;
-      return port.still_waits(source, &since_ns);
+      return far_wait_lasts(port.args_, source, &since_ns);
     }
   };
-  // A look crosses a bus.
-  static constexpr uint32_t kPollsBetweenFarChecks = 64;
-
-  __device__ bool still_waits(uint32_t source, uint64_t* since_ns) const {
-    if (load_word(&line_of(args_).beside.poison) != 0) return false;
-    if (load_word(&args_.page->abort) != 0) {
-      *reinterpret_cast<volatile uint64_t*>(&args_.state->poison) = poison_of(args_);
-      poison_lines(args_);
-      return false;
-    }
-    const uint64_t now_ns = global_ns();
-    if (*since_ns == 0) *since_ns = now_ns;
-    if (now_ns - *since_ns < args_.timeout_ns) return true;
-    fail_far(args_, FailureKind::kTimeout, uint64_t{1} << source);
-    return false;
-  }
-
   // A worker's part of a chunk of the message, in bytes from `first` on; each thread has a packet every `step` bytes.
   static constexpr uint32_t kPacketsAtOnce = 8;
   struct Part {

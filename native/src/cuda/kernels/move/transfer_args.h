@@ -30,16 +30,24 @@ struct TransferItem {
 constexpr uint16_t kNoTransfer = 0xFFFF;
 
 struct TransferQueue {
-  uint8_t peer;
-  uint8_t sends;
+  uint8_t peer;   // rank; in a group that spans hosts the place in the node, of a far one the rank
+  uint8_t sends;  // 1, or 0; beside it kFarQueue
   uint16_t first;  // index of the first transfer
 };
+
+// The peer is a rank of another node.
+constexpr uint8_t kFarQueue = 2;
 
 struct TransferArgs {
   KernelArgs member;                              // rings, state, page, timeout and tag
   PairState* pairs;                               // sends to each rank, then receives from each rank
   TransferQueue queues[2 * protocol::kMaxRanks];  // one block for each
   TransferItem items[kMaxTransfers];
+
+  // The index of a queue's pair.
+  static NVRAR_HD uint32_t pair_of(const TransferQueue& queue) {
+    return (queue.sends != 0 ? 0 : protocol::kMaxRanks) + queue.peer;
+  }
 };
 
 static_assert(sizeof(TransferArgs) <= 4096);
