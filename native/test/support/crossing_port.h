@@ -89,9 +89,11 @@ class FarTransferPort {
     if (slot == protocol::kTransferSlots) return {__atomic_load_n(&line_->credited, __ATOMIC_ACQUIRE), 0};
     const uint64_t arrived = __atomic_load_n(&line_->arrived, __ATOMIC_ACQUIRE);
     if (arrived == 0) return {0, 0};
-    // The latest packet of this slot.
+    // The latest packet of this slot. Once it counts as read, the proxy may be storing another one there.
     const uint64_t back = (arrived - 1 - slot) % protocol::kTransferSlots;
-    return back >= arrived ? protocol::WordPacket{0, 0} : protocol::WordPacket{incoming_[slot], arrived - back};
+    if (back >= arrived) return {0, 0};
+    const bool is_read = arrived - back <= line_->read;
+    return {is_read ? 0 : incoming_[slot], arrived - back};
   }
   void took(uint64_t) {}
   uint64_t load(const uint8_t* from) { return load_part(from, sizeof(uint64_t)); }

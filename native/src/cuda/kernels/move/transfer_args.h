@@ -30,8 +30,8 @@ struct TransferItem {
 constexpr uint16_t kNoTransfer = 0xFFFF;
 
 struct TransferQueue {
-  uint8_t peer;   // rank; in a group that spans hosts the place in the node, of a far one the rank
-  uint8_t sends;  // 1, or 0; beside it kFarQueue
+  uint8_t peer;    // rank; in a group that spans hosts the place in the node, of a far one the rank
+  uint8_t sends;   // 1, or 0; beside it kFarQueue
   uint16_t first;  // index of the first transfer
 };
 
