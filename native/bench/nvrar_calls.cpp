@@ -67,7 +67,8 @@ Communicator::Communicator(const Options& options, int32_t backend, int device, 
   config.timeout_ns = kCallTimeoutNs;
   config.ranks_per_node = options.ranks_per_node;
   config.memory = options.memory;
-  if (options.links) {
+  if (options.links != 0) {
+    config.link_threads = static_cast<uint32_t>(options.links);
     std::strcpy(config.link_address, "127.0.0.1");
     config.links = NVRAR_LINKS_BETWEEN_NODES;
   }

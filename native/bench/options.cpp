@@ -193,7 +193,7 @@ const std::map<std::string, Setter>& setters() {
       {"--iters", [](Options* o, Text option, Text text) { o->iterations = small_number(option, text, 1, 1000000); }},
       {"--warmup", [](Options* o, Text option, Text text) { o->warmup = small_number(option, text, 0, 1000000); }},
       {"--repeats", [](Options* o, Text option, Text text) { o->repeats = small_number(option, text, 1, 1000); }},
-      {"--links", [](Options* o, Text option, Text text) { o->links = small_number(option, text, 0, 1) == 1; }},
+      {"--links", [](Options* o, Text option, Text text) { o->links = small_number(option, text, 0, 4); }},
       {"--board", [](Options* o, Text, Text text) { o->board = text; }},
       {"--rank",
        [](Options* o, Text option, Text text) { o->rank = small_number(option, text, 0, NVRAR_MAX_RANKS_PER_NODE); }},
@@ -425,7 +425,7 @@ const char* usage() {
   --root N              of reduce and broadcast (0)
   --algorithm NAME      of all-reduce: auto (default), one-shot, two-shot, hierarchical
   --ranks-per-node N    simulated nodes of so many ranks (0: all in one)
-  --links 0|1           1: nodes are linked by TCP over loopback, as hosts are
+  --links N             nodes are linked by TCP over loopback, as hosts are; on GPUs by N threads of a rank: 1, 2 or 4
   --board FILE          be one rank of several hosts: a file that all of them map, on one machine, ...
   --rank R              ... this process's rank ...
   --address ADDRESS     ... and the address at which the other hosts reach it

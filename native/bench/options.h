@@ -72,7 +72,7 @@ struct Options {
   int warmup = -1;     // -1: a tenth of the iterations
   int repeats = 0;     // 0: by backend
   uint64_t ring_bytes = 0;
-  bool links = false;
+  int links = 0;  // threads of a rank that look at them; 0: nodes are not linked
   // Where the ranks are processes of several hosts, which something else starts: the file by which they meet, and this
   // process's rank and address. "": this program forks the ranks.
   std::string board;

@@ -60,6 +60,7 @@ def parse():
     parser.add_argument("--fused", type=int, choices=(0, 1), default=0)
     parser.add_argument("--form", choices=peers_plan.FORMS, default="rms-norm")
     parser.add_argument("--hidden", type=int, default=8192)
+    parser.add_argument("--links", type=int, default=0, help="not 0: NCCL over sockets; what needs one host is left out")
     parser.add_argument("--rows", type=peers_plan.numbers, default=[1, 2, 4, 8, 16, 32])
     return parser.parse_known_args()[0]
 
@@ -283,6 +284,8 @@ class Bench:
 
     def run(self, call):
         for name in peers_plan.contestants_of(call.collective, self.bytes_of(call)):
+            if self.options.links != 0 and name != "nccl":
+                continue
             with contextlib.suppress(LeftOut):
                 self.measure(name, call)
 

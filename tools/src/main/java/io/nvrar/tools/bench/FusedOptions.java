@@ -84,7 +84,7 @@ final class FusedOptions {
       throw new IllegalArgumentException(
           "--min, --max and --factor are not for --fused; --rows and --hidden say the sizes");
     }
-    if (ranks.ranksPerNode != 0) {
+    if (ranks.ranksPerNode != 0 && ranks.links == 0) {
       throw new IllegalArgumentException(
           "--ranks-per-node is not for --fused, which needs all ranks on GPUs in one node");
     }

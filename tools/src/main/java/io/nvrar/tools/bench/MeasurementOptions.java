@@ -109,6 +109,7 @@ final class MeasurementOptions {
         collective,
         count,
         ranks.ranksPerNode,
+        ranks.links,
         call.type(onGpu()),
         call.op,
         call.algorithm,

@@ -28,6 +28,16 @@ final class RankOptions {
   int ranksPerNode;
 
   @Option(
+      names = "--links",
+      defaultValue = "0",
+      paramLabel = "N",
+      description =
+          "Link the nodes of --ranks-per-node by TCP over loopback, as hosts are, on GPUs by N"
+              + " threads of each rank (1, 2 or 4); NCCL then uses sockets (default: 0, not"
+              + " linked).")
+  int links;
+
+  @Option(
       names = "--hosts",
       paramLabel = "N",
       description =
@@ -65,6 +75,10 @@ final class RankOptions {
       }
     }
     Limits.require(ranksPerNode, "--ranks-per-node", 0, Groups.MAX_NODE_SIZE);
+    Limits.require(links, "--links", 0, 4);
+    if (links > 0 && ranksPerNode == 0) {
+      throw new IllegalArgumentException("--links needs --ranks-per-node, which makes the nodes");
+    }
     if (hosts == null) {
       return;
     }

@@ -182,6 +182,8 @@ class BenchCommandTest {
         "--backend cuda --fused --rows 4,0 | --rows is 0, must be 1 to 4096",
         "--backend cuda --fused --rows 4,8,4 | --rows has 4 twice, and each number of rows is measured once",
         "--backend cuda --fused --factor 2 | --min, --max and --factor are not for --fused; --rows and --hidden say the sizes",
+        "--links 1 | --links needs --ranks-per-node, which makes the nodes",
+        "--ranks-per-node 1 --links 5 | --links is 5, must be 0 to 4",
         "--backend cuda --fused --ranks-per-node 2 | --ranks-per-node is not for --fused, which needs all ranks on GPUs in one node",
         "--backend cuda --fused 2 | --fused is 2, must be 0 to 1",
         "--backend cuda --programmatic-launch 2 | --programmatic-launch is 2, must be 0 to 1",

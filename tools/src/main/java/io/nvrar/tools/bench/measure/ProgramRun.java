@@ -103,10 +103,12 @@ public final class ProgramRun {
 
   static List<Row> torch(String python, Path home, Settings settings, PrintWriter progress)
       throws IOException, InterruptedException {
-    return run(
-        List.of("env", "OMP_NUM_THREADS=1", python, peersScript(home).toString()),
-        settings,
-        line -> progress.println("nvrar: " + line));
+    List<String> command = new ArrayList<>(List.of("env", "OMP_NUM_THREADS=1"));
+    if (settings.links() > 0) {
+      command.addAll(List.of("NCCL_P2P_DISABLE=1", "NCCL_SHM_DISABLE=1", "NCCL_IB_DISABLE=1"));
+    }
+    command.addAll(List.of(python, peersScript(home).toString()));
+    return run(command, settings, line -> progress.println("nvrar: " + line));
   }
 
   private static Path peersScript(Path home) {
@@ -118,7 +120,10 @@ public final class ProgramRun {
     return switch (implementation) {
       case CPP -> "";
       case CPP_APART -> settings.fused() == null ? "it is measured with --fused only" : "";
-      case JAVA -> onHosts() == null ? "" : "it is measured on one host only";
+      case JAVA ->
+          onHosts() != null
+              ? "it is measured on one host only"
+              : settings.links() > 0 ? "its groups link hosts, not the nodes of one" : "";
       case STUDY -> studyLeftOut(settings);
       case OPEN_MPI -> mpiLeftOut(home, settings);
       case NCCL, TORCH_ONE_SHOT, TORCH_TWO_SHOT, TORCH_REDUCE_SCATTER, TORCH_LOW_CONTENTION ->
@@ -172,6 +177,9 @@ public final class ProgramRun {
     }
     if (settings.processes() == 1) {
       return "with one process there is nothing to compare";
+    }
+    if (settings.links() > 0 && implementation != Implementation.NCCL) {
+      return "it needs GPUs of one host, and --links has the nodes act as hosts";
     }
     if (settings.sharesGpus()) {
       return "it takes a GPU for each rank";

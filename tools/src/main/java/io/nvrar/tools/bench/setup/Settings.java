@@ -22,6 +22,7 @@ import org.jspecify.annotations.Nullable;
  * @param exclusive whether the group has its GPUs for itself
  * @param programmaticLaunch whether calls on GPUs, also those of the study's kernels, are enqueued
  *     with programmatic dependent launch
+ * @param links the threads of a rank that look at the links between nodes; 0: nodes are not linked
  * @param iterations calls in a batch, 0 for a number by size
  * @param warmup untimed calls before a batch, -1 for a tenth of them; on a GPU untimed batches, -1
  *     for 3
@@ -40,6 +41,7 @@ public record Settings(
     TimedCollective collective,
     int processes,
     int ranksPerNode,
+    int links,
     DataType type,
     ReduceOp op,
     Algorithm algorithm,
@@ -107,6 +109,7 @@ public record Settings(
         collective,
         processes,
         ranksPerNode,
+        links,
         type,
         op,
         algorithm,
@@ -174,6 +177,9 @@ public record Settings(
     add(arguments, "--collective", OptionNames.of(collective));
     add(arguments, "--processes", processes);
     add(arguments, "--ranks-per-node", ranksPerNode);
+    if (links > 0) {
+      add(arguments, "--links", links);
+    }
     add(arguments, "--type", OptionNames.of(type));
     add(arguments, "--op", OptionNames.of(op));
     add(arguments, "--algorithm", OptionNames.of(algorithm));

@@ -28,6 +28,7 @@ class CollectiveValuesTest {
             collective,
             4,
             0,
+            0,
             type,
             op,
             Algorithm.AUTO,

@@ -17,6 +17,10 @@ import org.junit.jupiter.params.provider.CsvSource;
 /** That all programs make the group that was asked for. */
 class SettingsTest {
   private static Settings settings(boolean exclusive, boolean programmaticLaunch) {
+    return settings(exclusive, programmaticLaunch, 0);
+  }
+
+  private static Settings settings(boolean exclusive, boolean programmaticLaunch, int links) {
     return new Settings(
         Backend.CUDA,
         Mode.OF_GPUS,
@@ -27,6 +31,7 @@ class SettingsTest {
         TimedCollective.ALL_REDUCE,
         2,
         1,
+        links,
         DataType.BFLOAT16,
         ReduceOp.SUM,
         Algorithm.AUTO,
@@ -69,7 +74,8 @@ class SettingsTest {
   @Test
   void otherProcessesAreToldWhatWasGiven() {
     assertThat(settings(false, false).arguments())
-        .doesNotContain("--exclusive", "--programmatic-launch");
+        .doesNotContain("--exclusive", "--programmatic-launch", "--links");
+    assertThat(settings(false, false, 2).arguments()).containsSequence("--links", "2");
     assertThat(settings(true, false).arguments())
         .containsSequence("--exclusive", "1")
         .doesNotContain("--programmatic-launch");
