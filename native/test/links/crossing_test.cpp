@@ -126,8 +126,9 @@ class Rank {
     EXPECT_LE(runs, most_crossing_runs(c.algorithm, kind, layout_.topology, launch.partial_parts,
                                        crossing_.layout.area_bytes));
     if (place.team == nullptr) {
+      const uint64_t due = proxy_.due_with_next();
       __atomic_store_n(&reinterpret_cast<protocol::CrossingPage*>(arena_.get())->epoch, epoch, __ATOMIC_RELEASE);
-      proxy_.launched(false);
+      proxy_.launched(due);
     }
     const CrossingPort::HostCrossing crossing(crossing_, shape, layout_.topology, segments_.rank(), epoch, hash, runs);
     cpu::Waiter waiter(&segments_.own(), {64, 64}, kTimeoutNs, nullptr);
@@ -596,12 +597,17 @@ TEST(Crossing, TheProxyLooksAllTheTimeWhileALaunchIsAwaited) {
     return proxy.looks() - before;
   };
   EXPECT_LT(looks_in_20_ms(), 40);
-  proxy.launched(true);
+  proxy.launched(0);
   EXPECT_LT(looks_in_20_ms(), 40);
-  proxy.launched(false);
+  proxy.launched(proxy.due_with_next());
   EXPECT_GT(looks_in_20_ms(), 1000);
   auto& page = *reinterpret_cast<protocol::CrossingPage*>(group[0].arena());
   __atomic_store_n(&page.epoch, protocol::first_epoch(), __ATOMIC_RELEASE);
+  EXPECT_LT(looks_in_20_ms(), 40);
+  // A kernel that enters before the host says that it has enqueued it.
+  const uint64_t due = proxy.due_with_next();
+  __atomic_store_n(&page.epoch, protocol::first_epoch() + 1, __ATOMIC_RELEASE);
+  proxy.launched(due);
   EXPECT_LT(looks_in_20_ms(), 40);
 }
 

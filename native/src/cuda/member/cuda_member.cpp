@@ -414,8 +414,9 @@ void CudaMember::launch_crossing(const Kernel& kernel, const LaunchShape& shape,
                         crossing_shape_of(plan.algorithm, plan.packet_kind, layout_.topology, args.launch.partial_parts,
                                           args.launch.bytes)};
   give_own_part(&crossing.shape, plan.algorithm, args.launch);
+  const uint64_t due = captured ? 0 : proxy_->due_with_next();
   launch(kernel, shape, 1, &crossing, stream, captured);
-  proxy_->launched(captured);
+  proxy_->launched(due);
 }
 
 // Behind a launch that has put the sums of these rows where they lie until the next one.

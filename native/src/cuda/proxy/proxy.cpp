@@ -108,8 +108,8 @@ void Proxy::stop(uint64_t limit_ns, const std::function<bool()>& ended) noexcept
   }
 }
 
-void Proxy::launched(bool captured) noexcept {
-  if (!captured) due_.store(std::max(due_.load(std::memory_order_relaxed), load(page().epoch)) + 1);
+void Proxy::launched(uint64_t due) noexcept {
+  if (due != 0) due_.store(due);
   launches_.fetch_add(1);
   // Whoever begins to pause after this sees that there was a launch.
   if (pausing_.load() != 0) talk_.links().wake_all();
@@ -117,7 +117,7 @@ void Proxy::launched(bool captured) noexcept {
 
 void Proxy::transfers_launched() noexcept {
   has_transfers_.store(true);
-  launched(true);
+  launched(0);
 }
 
 // Whether a kernel that was enqueued has not entered; of a group that has failed none has to.

@@ -5,6 +5,7 @@
 #ifndef NVRAR_CUDA_PROXY_PROXY_H
 #define NVRAR_CUDA_PROXY_PROXY_H
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -48,9 +49,14 @@ class Proxy final : public link::Inbox {
   // Sends the chunks whose bells have rung, says goodbye (Links::leave) and ends the threads. No kernel needs them any
   // more.
   void stop(uint64_t limit_ns, const std::function<bool()>& ended) noexcept;
-  // A launch was enqueued: the threads look all the time until its kernel has entered, and for a while after that.
-  // captured: its graph may be launched at any time, or never; then for a while only.
-  void launched(bool captured) noexcept;
+  // The epoch that the kernels will have reached at least once one more launch has entered. Asked before it is
+  // enqueued: its kernel may enter at once.
+  uint64_t due_with_next() const noexcept {
+    return std::max(due_.load(std::memory_order_relaxed), __atomic_load_n(&page().epoch, __ATOMIC_ACQUIRE)) + 1;
+  }
+  // A launch was enqueued, or captured. The threads look all the time until the kernels have reached this epoch, and for
+  // a while after that. due: 0 of a captured one, because its graph may be launched at any time, or never.
+  void launched(uint64_t due) noexcept;
   // How often the first thread has looked for bells.
   uint64_t looks() const noexcept { return workers_[0]->looks.load(std::memory_order_relaxed); }
   // A batch of transfers was enqueued: the first thread carries what they write, for a while all the time.
