@@ -88,6 +88,17 @@ class GroupConfigTest {
     refused(builder -> builder.concurrentGroups(0), "concurrentGroups is 0, must be 1 to 64");
     refused(builder -> builder.concurrentGroups(65), "concurrentGroups is 65, must be 1 to 64");
     refused(builder -> builder.arenaBytes(-1), "arenaBytes is -1, must be 0 to 1099511627776");
+    for (int threads : new int[] {0, 3, 8}) {
+      refused(
+          builder -> builder.linkThreads(threads),
+          "linkThreads is " + threads + ", must be 1, 2 or 4");
+    }
+    refused(
+        builder -> builder.linkSpin(Duration.ofNanos(999)),
+        "linkSpin is PT0.000000999S, must be 1 us to 1 day");
+    refused(
+        builder -> builder.linkSpin(Duration.ofDays(2)),
+        "linkSpin is PT48H, must be 1 us to 1 day");
     int[][] noPorts = {{0, 1}, {1, 0}, {-1, 5}, {9, 8}, {1, 65536}};
     for (int[] ports : noPorts) {
       refused(

@@ -14,7 +14,6 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /** The driver: spreads actors over the cluster's nodes and makes one group of them. */
@@ -39,10 +38,6 @@ public final class HostsCommand implements NvrarCommand {
 
   @Override
   public Integer call() {
-    if (cluster.config().backend() == Backend.CUDA) {
-      throw new ParameterException(
-          spec.commandLine(), "--backend is cuda, and groups on GPUs cannot span hosts yet");
-    }
     PrintWriter out = spec.commandLine().getOut();
     Disconnection end = cluster.connect();
     try (end;
@@ -56,9 +51,12 @@ public final class HostsCommand implements NvrarCommand {
     return 0;
   }
 
-  /** A CPU for each actor: groups on GPUs cannot span hosts yet. */
+  /** A CPU for each actor, or a GPU with --backend cuda. */
   private RayActorGroup.Options placement() {
-    RayActorGroup.Options options = RayActorGroup.Options.cpus(1);
+    RayActorGroup.Options options =
+        cluster.config().backend() == Backend.CUDA
+            ? RayActorGroup.Options.gpus(1)
+            : RayActorGroup.Options.cpus(1);
     return nodes == null ? options.spread() : options.nodes(nodes);
   }
 }

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,6 +32,9 @@ import org.jspecify.annotations.Nullable;
 record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String whyOnCpus) {
   /** As many as there are without a wish, on CPUs and therefore on several nodes. */
   static final int RANKS_DEFAULT = 4;
+
+  /** Of so many nodes a sentence says how many GPUs they have. */
+  private static final int NODES_SAID = 8;
 
   /** The resource of a node that offers GPUs and has none, as bin/nvrar starts it without GPUs. */
   private static final String PRETENDED_GPUS = "pretended_gpus";
@@ -69,10 +73,16 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     if (backend == Backend.CPU) {
       return onCpus(ranks, nodes, false, "");
     }
-    int most = nodes * largest(gpus, nodes);
-    int wanted =
-        ranks == null ? divisorUpTo(Math.max(nodes, Math.min(RANKS_DEFAULT, most)), heads) : ranks;
-    String problem = problem(wanted, nodes, gpus);
+    int wanted = ranks == null ? mostUpToDefault(nodes, heads, gpus) : ranks;
+    String problem =
+        wanted == 0 && gpus.size() >= nodes
+            ? String.format(
+                Locale.ROOT,
+                "no number of ranks up to %d on %d nodes has a GPU for each and divides %d heads",
+                Math.max(RANKS_DEFAULT, nodes),
+                nodes,
+                heads)
+            : problem(Math.max(wanted, nodes), nodes, gpus);
     if (backend == Backend.CUDA) {
       if (!problem.isEmpty()) {
         throw new ModelException("The backend cuda is not available: " + problem + ".");
@@ -144,19 +154,39 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
               ranks,
               most);
     }
-    // They are divided as evenly as possible.
-    int onMost = ranks % nodes;
-    boolean fit =
-        largest(gpus, nodes) >= ranks / nodes
-            && (onMost == 0 || largest(gpus, onMost) > ranks / nodes);
-    return fit
+    return ranks >= nodes && fit(ranks, nodes, gpus)
         ? ""
         : String.format(
             Locale.ROOT,
-            "each of %d ranks on %d nodes needs a GPU, and the nodes of the cluster have %s",
+            "%d ranks on %d nodes need a GPU each, and of the cluster's nodes %d have %s",
             ranks,
             nodes,
-            gpus);
+            gpus.size(),
+            gpus.stream()
+                .sorted(Comparator.reverseOrder())
+                .limit(NODES_SAID)
+                .map(String::valueOf)
+                .collect(Collectors.joining(", ", "", gpus.size() > NODES_SAID ? ", ..." : "")));
+  }
+
+  /** Whether each node has the GPUs of its ranks, which are divided as evenly as possible. */
+  private static boolean fit(int ranks, int nodes, List<Integer> gpus) {
+    int onMost = ranks % nodes;
+    return largest(gpus, nodes) >= ranks / nodes
+        && (onMost == 0 || largest(gpus, onMost) > ranks / nodes);
+  }
+
+  /**
+   * As many as there are without a wish: up to the default, as the GPUs and the heads allow; 0 if
+   * they allow none.
+   */
+  private static int mostUpToDefault(int nodes, int heads, List<Integer> gpus) {
+    for (int ranks = Math.max(RANKS_DEFAULT, nodes); ranks >= nodes; ranks--) {
+      if (heads % ranks == 0 && fit(ranks, nodes, gpus)) {
+        return ranks;
+      }
+    }
+    return 0;
   }
 
   /** The most GPUs that so many nodes have each. */
@@ -164,14 +194,6 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     return gpus.size() < nodes
         ? 0
         : gpus.stream().sorted(Comparator.reverseOrder()).toList().get(nodes - 1);
-  }
-
-  private static int divisorUpTo(int most, int heads) {
-    int divisor = most;
-    while (divisor > 1 && heads % divisor != 0) {
-      divisor--;
-    }
-    return divisor;
   }
 
   private static List<Integer> gpusOfNodes() {

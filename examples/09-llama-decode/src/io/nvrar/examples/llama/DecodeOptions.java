@@ -57,7 +57,7 @@ final class DecodeOptions {
       paramLabel = "N",
       description =
           "Number of actors, 1 to 8; divides the attention heads (default: 4, on GPUs as many of up"
-              + " to 4 as a node has and as divide the heads).")
+              + " to 4 as the nodes of --nodes have and as divide the heads).")
   private @Nullable Integer ranks;
 
   @Option(
@@ -152,7 +152,7 @@ final class DecodeOptions {
       throw new ModelException(
           "There were to be "
               + ranks
-              + " ranks, and a group has 1 to "
+              + " ranks, and this command takes 1 to "
               + Groups.MAX_NODE_SIZE
               + ".");
     }

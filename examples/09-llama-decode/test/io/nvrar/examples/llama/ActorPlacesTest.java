@@ -10,6 +10,7 @@ import io.nvrar.PeerLostException;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -50,7 +51,7 @@ final class ActorPlacesTest {
                 2,
                 false,
                 true,
-                "each of 2 ranks on 2 nodes needs a GPU, and the nodes of the cluster have [2]"));
+                "2 ranks on 2 nodes need a GPU each, and of the cluster's nodes 1 have 2"));
     assertThat(ActorPlaces.choose(Backend.AUTO, 2, 1, 8, List.of(2), false))
         .isEqualTo(new ActorPlaces(2, 1, false, true, ActorPlaces.NO_KERNELS));
   }
@@ -78,14 +79,43 @@ final class ActorPlacesTest {
     assertThat(onNodes(null, 2, List.of(8, 2, 8)))
         .isEqualTo(new ActorPlaces(4, 2, true, false, ""));
     assertThat(onNodes(3, 2, List.of(1, 2))).isEqualTo(new ActorPlaces(3, 2, true, false, ""));
-    for (List<Integer> gpus : List.of(List.of(2, 1), List.of(4), List.of(1, 1, 1))) {
-      assertThatThrownBy(() -> onNodes(4, 2, gpus))
-          .isInstanceOf(ModelException.class)
-          .hasMessage(
-              "The backend cuda is not available: each of 4 ranks on 2 nodes needs a GPU, and the nodes of the cluster have "
-                  + gpus
-                  + ".");
-    }
+    assertThat(onNodes(null, 3, List.of(2, 1, 1)))
+        .isEqualTo(new ActorPlaces(4, 3, true, false, ""));
+    Map<List<Integer>, String> tooFew =
+        Map.of(
+            List.of(1, 2), "2 have 2, 1",
+            List.of(4), "1 have 4",
+            List.of(1, 1, 1), "3 have 1, 1, 1",
+            List.of(1, 1, 1, 1, 1, 1, 1, 1, 1), "9 have 1, 1, 1, 1, 1, 1, 1, 1, ...");
+    tooFew.forEach(
+        (gpus, have) ->
+            assertThatThrownBy(() -> onNodes(4, 2, gpus))
+                .isInstanceOf(ModelException.class)
+                .hasMessage(
+                    "The backend cuda is not available: 4 ranks on 2 nodes need a GPU each, and of the cluster's nodes "
+                        + have
+                        + "."));
+  }
+
+  /** No number of ranks divides the heads, or there are fewer nodes with GPUs. */
+  @Test
+  void nodesWithoutGpusForTheModelLeaveItToTheCpus() {
+    assertThat(ActorPlaces.choose(Backend.AUTO, null, 3, 8, List.of(1, 1, 1), HAS_KERNELS))
+        .isEqualTo(
+            new ActorPlaces(
+                4,
+                3,
+                false,
+                true,
+                "no number of ranks up to 4 on 3 nodes has a GPU for each and divides 8 heads"));
+    assertThat(ActorPlaces.choose(Backend.AUTO, null, 3, 8, List.of(1, 1), HAS_KERNELS))
+        .isEqualTo(
+            new ActorPlaces(
+                4,
+                3,
+                false,
+                true,
+                "3 ranks on 3 nodes need a GPU each, and of the cluster's nodes 2 have 1, 1"));
   }
 
   private static ActorPlaces onNodes(@Nullable Integer ranks, int nodes, List<Integer> gpus) {

@@ -179,6 +179,14 @@ public final class Rendezvous {
     if (!hasSeveralNodes(worldSize, config)) {
       return;
     }
+    if (backend == Backend.CUDA && worldSize > Ticket.MAX_NODE_SIZE) {
+      throw new IllegalArgumentException(
+          String.format(
+              Locale.ROOT,
+              "gpusPerNode is %d, must be 0 for more than %d members on GPUs, which need several hosts",
+              config.gpusPerNode(),
+              Ticket.MAX_NODE_SIZE));
+    }
     int perNode = config.gpusPerNode();
     int nodes = (worldSize + perNode - 1) / perNode;
     if (perNode > Ticket.MAX_NODE_SIZE || nodes > Ticket.MAX_NODES) {

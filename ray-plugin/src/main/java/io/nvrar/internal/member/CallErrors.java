@@ -224,7 +224,11 @@ final class CallErrors {
     int lost = isMissing ? e.origin() : e.missing();
     int teller = isMissing ? rank : e.origin();
     Message.Members all = members.get();
-    if (all == null || lost < 0 || teller < 0 || lost == teller) {
+    if (all != null && lost >= 0 && lost == teller) {
+      // Its own threads for links stand still.
+      return Failure.lost(lost, all.inRankOrder()[lost].process(), String.valueOf(e.getMessage()));
+    }
+    if (all == null || lost < 0 || teller < 0) {
       return Failure.like(e.toPeerLost(), String.valueOf(e.getMessage()));
     }
     ProcessIdentity process = all.inRankOrder()[lost].process();
@@ -310,7 +314,11 @@ final class CallErrors {
     if (now - unexplainedNanos < ticket.config().heartbeatLimit().toNanos()) {
       return true;
     }
-    failure.noteOwn(e);
+    if (e instanceof BrokenLinkException broken) {
+      failure.note(lossBy(broken));
+    } else {
+      failure.noteOwn(e);
+    }
     return false;
   }
 

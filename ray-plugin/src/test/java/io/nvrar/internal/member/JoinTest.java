@@ -160,6 +160,11 @@ class JoinTest {
     assertThatThrownBy(() -> Groups.createTicket("x", 65, onGpus, "0.0.0.0"))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("world size is 65, must be 1 to 64 on GPUs");
+    GroupConfig divided = onGpus.toBuilder().gpusPerNode(8).build();
+    assertThatThrownBy(() -> Groups.createTicket("x", 64, divided, "0.0.0.0"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage(
+            "gpusPerNode is 8, must be 0 for more than 8 members on GPUs, which need several hosts");
   }
 
   @Test

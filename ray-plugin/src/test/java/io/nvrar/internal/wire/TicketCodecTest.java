@@ -44,6 +44,9 @@ class TicketCodecTest {
             .ringBytes(8192)
             .rendezvousPort(4242)
             .gpusPerNode(2)
+            .linkPorts(7000, 7007)
+            .linkThreads(4)
+            .linkSpin(Duration.ofMillis(3))
             .tuning(
                 TuningTable.of(
                     List.of(

@@ -174,6 +174,10 @@ public final class BenchCommand implements NvrarCommand {
     measured.check();
     Limits.require(rounds, "--rounds", 1, 1000);
     checkFrom();
+    if (measured.ranks.links > 0 && (reports.document != null || reports.baseline != null)) {
+      throw new IllegalArgumentException(
+          "--document and --baseline are not for --links, which the results do not name");
+    }
     reports.checkOptions();
   }
 

@@ -75,7 +75,12 @@ final class RankOptions {
       }
     }
     Limits.require(ranksPerNode, "--ranks-per-node", 0, Groups.MAX_NODE_SIZE);
-    Limits.require(links, "--links", 0, 4);
+    if (links != 0 && links != 1 && links != 2 && links != 4) {
+      throw new IllegalArgumentException("--links is " + links + ", must be 0, 1, 2 or 4");
+    }
+    if (links > 0 && hosts != null) {
+      throw new IllegalArgumentException("--links is for nodes of this host, not for --hosts");
+    }
     if (links > 0 && ranksPerNode == 0) {
       throw new IllegalArgumentException("--links needs --ranks-per-node, which makes the nodes");
     }

@@ -223,7 +223,7 @@ final class GroupDraw {
 
   private void drawLinks(GroupConfig.Builder config) {
     config
-        .backend(Backend.CPU) // groups on GPUs have no links
+        .backend(Backend.CPU) // the soak links hosts on CPUs only
         .linkSecurity(dice.pick(List.of(LinkSecurity.values())))
         .linkInterface(dice.pick(INTERFACES));
     if (dice.chance(0.5)) {
