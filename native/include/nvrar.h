@@ -50,8 +50,8 @@ extern "C" {
 #define NVRAR_UNIQUE_ID_BYTES 256
 #define NVRAR_DESCRIPTOR_BYTES 512
 #define NVRAR_HOST_BYTES 128
-/* A group on the CPU has at most so many ranks, in at most NVRAR_MAX_NODES nodes; a group on GPUs has at most
- * NVRAR_MAX_RANKS_PER_NODE. */
+/* A group on the CPU has at most so many ranks, in at most NVRAR_MAX_NODES nodes; on GPUs one host has at most
+ * NVRAR_MAX_RANKS_PER_NODE, in up to 8 hosts. */
 #define NVRAR_MAX_RANKS_PER_NODE 8
 #define NVRAR_MAX_NODES 64
 #define NVRAR_MAX_WORLD_SIZE (NVRAR_MAX_NODES * NVRAR_MAX_RANKS_PER_NODE)
@@ -173,13 +173,14 @@ typedef struct nvrar_config {
   uint16_t link_port_last;                      /* ... to this one; both 0: at any */
   int32_t links;                                /* NVRAR_LINKS_* */
   uint32_t link_security;                       /* NVRAR_LINK_* */
-  uint32_t link_threads;                        /* on GPUs: how many threads of a rank serve its links: 1, 2 or 4; at
-                                                   most 4 divided by the ranks of the largest node; 0: 1 */
+  uint32_t link_threads;                        /* on GPUs: how many threads of a rank serve its links: 1, 2 or 4. With
+                                                   two ranks in the largest node more than 2 count as 2, with more
+                                                   ranks as 1; 0: 1 */
   uint8_t link_secret[NVRAR_LINK_SECRET_BYTES]; /* the same on all ranks and known to them alone: by it the ends of a
                                                    link recognise each other. All 0: unique_id is known to them alone */
-  uint64_t link_spin_ns; /* on GPUs: for how long these threads look all the time after something has happened. After
-                            that they look every 2 ms, which is when they find a launch that other code has made of a
-                            graph. They also look all the time while a call that was enqueued has not begun. 0: 2 ms */
+  uint64_t link_spin_ns; /* on GPUs: how long such a thread polls without a pause after its last event. Then it polls every
+                            2 ms. Replays of a captured graph are not announced to it: the first one after a pause may
+                            begin so much later. A call that is enqueued and has not begun keeps it polling. 0: 2 ms */
 } nvrar_config;
 
 /* NVRAR_ARCHITECTURE_X86_64 is a CPU; a GPU's is 10 * major + minor of its compute capability. */

@@ -14,7 +14,10 @@ public enum Algorithm {
    * messages.
    */
   ONE_SHOT(1),
-  /** Every rank reduces one slice and sends the result to all: less traffic for large messages. */
+  /**
+   * Every rank reduces one slice and sends the result to all: less traffic for large messages.
+   * Refused in groups on GPUs over hosts.
+   */
   TWO_SHOT(2),
   /** Two-shot within each node, with an exchange of the slices between nodes. */
   HIERARCHICAL(3);

@@ -23,9 +23,9 @@ import org.jspecify.annotations.Nullable;
  * <p>A group on GPUs of one host must have all of its ranks in one node. For all forms but {@link
  * #residual}, which is cut as needed, its rings must hold a row: {@link GroupConfig#ringBytes} is
  * at least {@code worldSize} times a row, rounded up to 512 bytes; for {@link Algorithm#TWO_SHOT} a
- * row, rounded up to {@code 512 * worldSize} bytes, is enough. The default holds every row. On the
- * CPU rings may be smaller, and each member keeps scratch memory as large as the output of its
- * largest fused call until it is closed.
+ * row, rounded up to {@code 512 * worldSize} bytes, is enough. The default holds every row. Between
+ * hosts every form needs rings that hold a row. On the CPU rings may be smaller, and each member
+ * keeps scratch memory as large as the output of its largest fused call until it is closed.
  *
  * <p>The end of a decode layer, with the residual stream in {@code state}, which is updated in
  * place, and the normalised rows of the next layer in {@code normed}:

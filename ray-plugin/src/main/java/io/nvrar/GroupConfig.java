@@ -235,19 +235,19 @@ public final class GroupConfig {
   }
 
   /**
-   * How many threads of a member send and receive what its GPU exchanges with other hosts: 1, 2 or
-   * 4, but at most 4 divided by the members of the largest host. More threads make messages from 64
-   * KB on faster, and each takes a processor core while calls run. CUDA backend only.
+   * How many threads of a member carry data between its GPU and other hosts: 1, 2 or 4. The largest
+   * useful number is 4 with one member on the largest host, 2 with two, else 1; a larger value is
+   * lowered to it. Each thread takes a processor core while it polls. CUDA backend only.
    */
   public int linkThreads() {
     return linkThreads;
   }
 
   /**
-   * For how long these threads look all the time after something has happened, and so take a
-   * processor core each. After that they look every 2 ms: a call in a CUDA graph that is launched
-   * by other code than {@link DeviceGraph} may begin so much later. A call that was enqueued and
-   * has not begun keeps them looking. CUDA backend only.
+   * How long such a thread polls without a pause after its last event. Then it polls every 2 ms.
+   * Replays of a captured graph, by {@link DeviceGraph} or other code, are not announced to it: the
+   * first one after a pause may begin 2 ms late. A call that is enqueued and has not begun keeps
+   * the threads polling. CUDA backend only.
    */
   public Duration linkSpin() {
     return linkSpin;

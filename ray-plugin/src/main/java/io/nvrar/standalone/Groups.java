@@ -38,7 +38,10 @@ import org.slf4j.LoggerFactory;
  */
 public final class Groups {
 
-  /** The largest number of members of a group: 64 nodes of {@link #MAX_NODE_SIZE}. */
+  /**
+   * The largest number of members of a group: 64 nodes of {@link #MAX_NODE_SIZE}; on GPUs it is 64,
+   * on up to 8 hosts.
+   */
   public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
 
   /** The largest number of members of a node. */
