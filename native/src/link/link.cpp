@@ -286,6 +286,17 @@ bool Link::receive(bool* took) noexcept {
   return true;
 }
 
+bool Link::drain() noexcept {
+  // More than the buffers of both ends hold.
+  constexpr int kMostFills = 4096;
+  bool took = false;
+  bool more = true;
+  for (int i = 0; more && i < kMostFills; ++i) {
+    if (!fill(&more) || !give(&took, [] { return false; })) return false;
+  }
+  return true;
+}
+
 bool Link::fill(bool* more) noexcept {
   *more = false;
   if (place_ == Destination::Kind::kLater && !find_frame()) return refused() == nullptr;

@@ -78,6 +78,8 @@ class Link {
 
   // Gives what has arrived to the inbox; *took becomes true if there were packets.
   bool receive(bool* took) noexcept;
+  // The same, until nothing more has arrived, as it does of a peer that has ended.
+  bool drain() noexcept;
   // Receives what has arrived, but gives nothing to the inbox; *more: there may be more.
   bool fill(bool* more) noexcept;
   // Gives frames that were received to the inbox until it has had them all, or stop() is true.

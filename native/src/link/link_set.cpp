@@ -38,7 +38,7 @@ bool LinkSet::watch(int how, Link* link, uint32_t events) noexcept {
 
 int LinkSet::wait(epoll_event* events, int limit_ms) noexcept {
   // Has epoll name the links that are behind once their sockets take more.
-  for (size_t i = 0; i < links_.size() && limit_ms != 0; ++i) {
+  for (size_t i = 0; i < links_.size(); ++i) {
     const bool awaits = links_[i]->is_behind();
     if (awaits == awaits_room_[i]) continue;
     awaits_room_[i] = awaits;
@@ -46,6 +46,8 @@ int LinkSet::wait(epoll_event* events, int limit_ms) noexcept {
   }
   return ::epoll_wait(epoll_.get(), events, kEventsAtOnce, limit_ms);
 }
+
+int LinkSet::poll(epoll_event* events) noexcept { return ::epoll_wait(epoll_.get(), events, kEventsAtOnce, 0); }
 
 bool LinkSet::wait(int limit_ms) noexcept {
   epoll_event events[kEventsAtOnce];

@@ -27,7 +27,9 @@ class LinkSet {
   // Waits until a socket has something, or takes more of what is left to send, wake() is called, or so many
   // milliseconds; -1: for ever. Returns the number of events.
   int wait(epoll_event* events, int limit_ms) noexcept;
-  // The same, when the events do not matter. Returns whether there were any.
+  // Which sockets have something. Does not wait.
+  int poll(epoll_event* events) noexcept;
+  // wait(), when the events do not matter. Returns whether there were any.
   bool wait(int limit_ms) noexcept;
   // Ends a wait; by any thread.
   void wake() noexcept;

@@ -97,7 +97,7 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
   std::vector<Link*> gone;
   const auto look_at = [&](LinkSet& set) {
     epoll_event events[kEventsAtOnce];
-    const int count = set.wait(events, 0);
+    const int count = set.poll(events);
     for (int i = 0; i < count; ++i) {
       auto* const link = static_cast<Link*>(events[i].data.ptr);
       bool took = false;
@@ -254,7 +254,7 @@ void Links::look_locked(bool* took, const Link* except) noexcept {
     if (!link->give(took, [] { return false; })) broke(link);
   }
   epoll_event events[kEventsAtOnce];
-  const int count = set_.wait(events, 0);
+  const int count = set_.poll(events);
   for (int i = 0; i < count; ++i) {
     auto* const link = static_cast<Link*>(events[i].data.ptr);
     const bool has_something = (events[i].events & ~uint32_t{EPOLLOUT}) != 0;
@@ -289,7 +289,7 @@ void Links::broke(Link* link) noexcept {
       if (other != link && other->peer() == link->peer() && !other->has_ended()) visit(other);
     }
   };
-  if (!link->has_goodbye()) each_other([&](Link* other) { (void)other->receive(&took); });
+  if (!link->has_goodbye()) each_other([](Link* other) { (void)other->drain(); });
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   inbox_->broke(link->peer());
   link->end();
@@ -318,11 +318,7 @@ void Links::take_cuts() noexcept {
   any_cut_.store(false, std::memory_order_seq_cst);
   for (uint32_t rank = 0; rank < cut_.size(); ++rank) {
     if (!cut_[rank].exchange(false) || by_rank_[rank]->has_ended()) continue;
-    bool took = true;
-    for (int i = 0; took && i < kLooksToCatchUp; ++i) {
-      took = false;
-      if (!by_rank_[rank]->receive(&took)) break;
-    }
+    (void)by_rank_[rank]->drain();
     broke(by_rank_[rank]);
   }
 }

@@ -2,13 +2,18 @@
 // runs, so nothing crosses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/kernels/crossing/crossing_args.h"
 #include "cuda/kernels/launch/fused_args.h"
 #include "gpu_stubs/stub_gpu.h"
+#include "member/descriptor.h"
 #include "support/abi.h"
 #include "support/cuda_ranks.h"
 #include "support/forked.h"
@@ -32,6 +37,9 @@ struct Launched {
   cuda::FusedArgs args;  // of a launch that crosses only what all kernels have
 };
 std::vector<Launched> launched;
+std::vector<cuda::CrossingTransferArgs> batches;
+
+bool notes_batches = false;  // only launches of transfers then
 
 cuda::Result note_launch(const void* config, void** arguments) {
   const cuda::LaunchConfig launch = launch_config(config);
@@ -39,7 +47,15 @@ cuda::Result note_launch(const void* config, void** arguments) {
   std::memcpy(&seen.args, arguments[0], sizeof seen.args);
   count_warps_ended(seen.args, launch);
   launched.push_back(seen);
+  if (seen.threads == cuda::kTransferThreads && notes_batches) {
+    std::memcpy(&batches.emplace_back(), arguments[0], sizeof(cuda::CrossingTransferArgs));
+  }
   return cuda::kSuccess;
+}
+
+size_t threads_of_this_process() {
+  const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 void link_nodes(nvrar_config& config) {
@@ -77,6 +93,8 @@ TEST_F(LinkedGroups, AreMadeAndLeaveNothing) {
   for (const uint32_t threads : {0u, 1u, 2u, 4u}) {
     for (const uint32_t security : {NVRAR_LINK_PLAIN, NVRAR_LINK_ENCRYPTED}) {
       in_a_process([&] {
+        (void)cuda::driver();
+        const size_t before = threads_of_this_process();
         {
           const Ranks group(2, NVRAR_MEMORY_LOCAL, [&](nvrar_config& config) {
             link_nodes(config);
@@ -88,6 +106,8 @@ TEST_F(LinkedGroups, AreMadeAndLeaveNothing) {
           link.size = sizeof link;
           EXPECT_EQ(last(nvrar_link_of(group.comm(0), 1, &link)), "");
           EXPECT_EQ(link.state, NVRAR_LINK_OPEN);
+          // A watcher and the proxy's threads of each rank.
+          EXPECT_EQ(threads_of_this_process() - before, 2 * (1 + std::max(threads, 1u)));
         }
         EXPECT_EQ(stub_cuda_living(), 0U);
       });
@@ -122,22 +142,24 @@ TEST_F(LinkedGroups, RefuseWhatTheyCannotDoInASentence) {
 // Whatever the driver refuses while such a group is made, there is one sentence, and nothing is left.
 TEST_F(LinkedGroups, LeaveNothingWhereTheDriverHasNoMemory) {
   for (const char* function : {"cuMemHostAlloc", "cuMemAlloc_v2"}) {
-    for (const int call : {1, 2, 3, 4, 6, 8, 12}) {
-      in_a_process([&] {
+    in_a_process([&] {
+      int failures = 0;
+      for (const int call : {1, 2, 3, 4, 6, 8, 12}) {
         set("STUB_CUDA_FAIL", (std::string(function) + ":2:" + std::to_string(call)).c_str());
         {
           const Ranks group(2, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) {
             link_nodes(config);
             config.join_timeout_ns = 2000 * kMs;
           });
-          if (!group.error().empty()) {
-            EXPECT_EQ(group.error().find('\n'), std::string::npos) << group.error();
-          }
+          if (!group.error().empty()) ++failures;
+          EXPECT_EQ(group.error().find('\n'), std::string::npos) << group.error();
         }
-        ::unsetenv("STUB_CUDA_FAIL");
         EXPECT_EQ(stub_cuda_living(), 0U) << function << " " << call;
-      });
-    }
+      }
+      EXPECT_GE(failures, 3) << function << " is not called so often: this shows nothing";
+      ::unsetenv("STUB_CUDA_FAIL");
+      EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, link_nodes).error(), "");
+    });
   }
 }
 
@@ -176,18 +198,55 @@ TEST_F(LinkedGroups, FinishTheRowsOfAFusedCallInALaunchBehindEachThatCrosses) {
   });
 }
 
-// Within a node, too: one launch has all transfers of a batch.
+// Ranks on hosts of their own, as their descriptors say: nobody has told the library how many a host has.
+class Hosts {
+ public:
+  explicit Hosts(const std::vector<int>& host_of) : comms_(host_of.size()) {
+    const auto world = static_cast<int>(host_of.size());
+    uint8_t id[NVRAR_UNIQUE_ID_BYTES];
+    EXPECT_EQ(last(nvrar_unique_id(NVRAR_BACKEND_CUDA, id)), "");
+    std::vector<Descriptor> descriptors(host_of.size());
+    for (int rank = 0; rank < world; ++rank) {
+      nvrar_config config = config_of(rank, world, NVRAR_MEMORY_LOCAL);
+      link_nodes(config);
+      config.ranks_per_node = 0;
+      config.device = (rank + 2) % world;  // streams of tests are on the first one, of rank 2
+      config.links = NVRAR_LINKS_BETWEEN_HOSTS;
+      auto* const descriptor = reinterpret_cast<uint8_t*>(&descriptors[static_cast<size_t>(rank)]);
+      EXPECT_EQ(last(nvrar_prepare(&config, nullptr, 0, id, descriptor, &comms_[static_cast<size_t>(rank)])), "");
+    }
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < comms_.size(); ++rank) {
+      // As each sees it: its own descriptor has to be the one that it has made.
+      std::vector<Descriptor> seen = descriptors;
+      for (size_t other = 0; other < seen.size(); ++other) {
+        if (host_of[other] != host_of[rank]) seen[other].host.boot_id[0] = static_cast<char>('G' + host_of[other]);
+      }
+      threads.emplace_back([seen = std::move(seen), comm = comms_[rank]] {
+        EXPECT_EQ(last(nvrar_connect(comm, reinterpret_cast<const uint8_t*>(seen.data()))), "");
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  ~Hosts() {
+    for (nvrar_comm* comm : comms_) EXPECT_EQ(nvrar_destroy(comm), NVRAR_OK) << nvrar_last_error();
+  }
+  Hosts(const Hosts&) = delete;
+  Hosts& operator=(const Hosts&) = delete;
+  nvrar_comm* operator[](size_t rank) const { return comms_[rank]; }
+
+ private:
+  std::vector<nvrar_comm*> comms_;
+};
+
+// Within a host, too: one launch has all transfers of a batch.
 TEST_F(LinkedGroups, RunABatchInOneLaunch) {
   in_a_process([] {
-    set("STUB_CUDA_DEVICES", "3");
-    const Ranks group(3, NVRAR_MEMORY_LOCAL, [](nvrar_config& config) {
-      link_nodes(config);
-      config.ranks_per_node = 2;
-    });
-    ASSERT_EQ(group.error(), "");
+    set("STUB_CUDA_DEVICES", "4");
+    const Hosts group({0, 0, 1, 1});
     const StubStream stream(kRoom);
     std::vector<nvrar_transfer> transfers;
-    for (const int32_t peer : {1, 2, 2}) {
+    for (const int32_t peer : {3, 0, 0}) {
       for (const int32_t kind : {NVRAR_SEND, NVRAR_RECV}) {
         nvrar_transfer transfer{};
         transfer.size = sizeof transfer;
@@ -199,13 +258,30 @@ TEST_F(LinkedGroups, RunABatchInOneLaunch) {
         transfers.push_back(transfer);
       }
     }
-    launched.clear();
-    ASSERT_EQ(
-        last(nvrar_batch(group.comm(0), transfers.data(), static_cast<uint32_t>(transfers.size()), stream.handle())),
-        "");
-    ASSERT_EQ(launched.size(), 1U);
-    EXPECT_EQ(launched[0].blocks, 4U);
-    EXPECT_EQ(launched[0].threads, cuda::kTransferThreads);
+    notes_batches = true;
+    EXPECT_EQ(last(nvrar_batch(group[2], transfers.data(), static_cast<uint32_t>(transfers.size()), stream.handle())),
+              "");
+    notes_batches = false;
+    ASSERT_EQ(batches.size(), 1U);
+    const cuda::CrossingTransferArgs& batch = batches[0];
+    EXPECT_EQ(launched.back().blocks, 4U);
+    EXPECT_EQ(batch.member.launch.rank, 0U) << "the place in the host";
+    // The layout that all ranks of the group have found when they connected, not that of one host.
+    EXPECT_EQ(batch.member.launch.layout.topology.largest, 2U);
+    EXPECT_EQ(batch.member.launch.layout.topology.world, 4U);
+    constexpr uint8_t kSends = 1;
+    const cuda::TransferQueue expected[] = {
+        {1, kSends, 0}, {1, 0, 1}, {0, kSends | cuda::kFarQueue, 2}, {0, cuda::kFarQueue, 3}};
+    for (size_t i = 0; i < 4; ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(batch.queues[i].peer, expected[i].peer);
+      EXPECT_EQ(batch.queues[i].sends, expected[i].sends);
+      EXPECT_EQ(batch.queues[i].first, expected[i].first);
+    }
+    EXPECT_EQ(batch.items[2].next, 4);
+    EXPECT_EQ(batch.items[3].next, 5);
+    EXPECT_EQ(batch.items[4].next, cuda::kNoTransfer);
+    EXPECT_EQ(batch.memory.layout.first, 2U);
   });
 }
 

@@ -2,6 +2,7 @@
 // the place of kernels.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -583,6 +584,33 @@ TEST(Crossing, AThreadThatStandsStillIsFoundOnceABellHasRungForIt) {
   stands_still = false;
   ::usleep(100'000);
   EXPECT_EQ(still_looks(), 0);
+  ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
+}
+
+// Chunks wait while a socket takes no more, and nothing but the socket wakes their thread then.
+TEST(Crossing, ChunksThatWaitForASocketAreSentOnceItTakesThem) {
+  Group group(kSpans[0], uint64_t{4} << 20, false, {1, 1, 1});
+  link::Link& link = *group[0].proxy().talk().links().to(1);
+  const int little = 4096;
+  ASSERT_EQ(::setsockopt(link.fd(), SOL_SOCKET, SO_SNDBUF, &little, sizeof little), 0);
+  struct sigaction before {};
+  struct sigaction handler {};
+  handler.sa_handler = stand_still;
+  ASSERT_EQ(::sigaction(SIGSEGV, &handler, &before), 0);
+  unreadable = group[1].arena() + CrossingLayout::line(1, protocol::kMostChunks / 2);
+  stands_still = true;
+  ASSERT_EQ(::mprotect(unreadable, kPageBytes, PROT_NONE), 0);
+  std::thread goes_on([] {
+    ::usleep(300'000);
+    stands_still = false;
+  });
+  const CrossingCase c{Algorithm::kBroadcast, NVRAR_UINT8, kNoOp, 3 << 20};
+  std::mt19937_64 random(11);
+  const double begin = seconds_now();
+  expect_right(group, kSpans[0], c, random);
+  EXPECT_GT(seconds_now() - begin, 0.2) << "it did not wait for the other rank, which shows nothing";
+  EXPECT_LT(seconds_now() - begin, 10);
+  goes_on.join();
   ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
 }
 

@@ -184,7 +184,7 @@ void CudaMember::fill_state() const {
 }
 
 // Epoch 0 is never used, so zeros are never a valid packet.
-void CudaMember::fill_rings() const {
+void CudaMember::fill_rings(uint64_t bytes) const {
   const CurrentContext current(device_->context());
   const DeviceAddress rings = memory_->of(rank());
   const auto fill = [&](uint64_t begin_slot, uint64_t end_slot, unsigned word) {
@@ -195,7 +195,7 @@ void CudaMember::fill_rings() const {
   };
   fill(0, layout_.sentinel_begin(), 0);
   fill(layout_.sentinel_begin(), layout_.sentinel_end(), protocol::SentinelPacket::kEmptyWord);
-  fill(layout_.sentinel_end(), layout_.total_slots(), 0);
+  fill(layout_.sentinel_end(), bytes / protocol::kPacketBytes, 0);
   check(driver().cuStreamSynchronize(own_stream_.get()), "filling the rings");
 }
 
@@ -255,8 +255,8 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   firsts_ = 0;
   for (uint32_t node = 0; node < nodes_.count; ++node) firsts_ |= uint64_t{1} << nodes_.first[node];
   uint32_t first = 0;  // rank that has a ring
+  const uint64_t reserved = memory_bytes(layout_);
   if (!layout.remote.empty()) {
-    const uint64_t reserved = memory_bytes(layout_);
     layout_.topology = protocol::Topology(nodes_);
     // Several nodes have areas for one hop more, in the same memory.
     if (layout_.total_bytes() > reserved) {
@@ -268,7 +268,8 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
   for (uint32_t peer = first; peer < world() && !layout.remote.has(peer); ++peer) {
     args_.rings[peer - first] = reinterpret_cast<Packet*>(memory_->of(peer));
   }
-  fill_rings();
+  args_.launch.layout = layout_;
+  fill_rings(reserved);
   if (!layout.remote.empty()) {
     link(descriptors, layout.remote);
   } else {
@@ -373,7 +374,7 @@ FusedArgs CudaMember::fused_args(const KernelArgs& args, const Fusion& fusion, c
           rows.header_blocks};
 }
 
-void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, uint32_t cluster, void* args, Stream stream,
+void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, const LaunchWay& way, void* args, Stream stream,
                         bool captured) {
   LaunchConfig config{};
   config.grid[0] = shape.blocks;
@@ -384,18 +385,16 @@ void CudaMember::launch(const Kernel& kernel, const LaunchShape& shape, uint32_t
   config.stream = stream;
   LaunchAttribute attributes[2]{};
   config.attributes = attributes;
-  const bool transfers =
-      &kernel == &device_->transfer_kernel() || &kernel == &device_->kernel({KernelFamily::kCrossingTransfer, 0, 0});
-  const bool programmatic = programmatic_launch_ && !transfers;
+  const bool programmatic = programmatic_launch_ && way.may_be_early;
   if (programmatic) {
     LaunchAttribute& attribute = attributes[config.attribute_count++];
     attribute.id = kProgrammaticStreamSerialization;
     attribute.value = 1;
   }
-  if (cluster > 1) {
+  if (way.cluster > 1) {
     LaunchAttribute& attribute = attributes[config.attribute_count++];
     attribute.id = kClusterDimension;
-    attribute.cluster[0] = cluster;
+    attribute.cluster[0] = way.cluster;
     attribute.cluster[1] = attribute.cluster[2] = 1;
   }
   void* arguments[] = {args};
@@ -415,7 +414,7 @@ void CudaMember::launch_crossing(const Kernel& kernel, const LaunchShape& shape,
                                           args.launch.bytes)};
   give_own_part(&crossing.shape, plan.algorithm, args.launch);
   const uint64_t due = captured ? 0 : proxy_->due_with_next();
-  launch(kernel, shape, 1, &crossing, stream, captured);
+  launch(kernel, shape, {}, &crossing, stream, captured);
   proxy_->launched(due);
 }
 
@@ -429,7 +428,7 @@ void CudaMember::finish_crossing_rows(const Call& call, uint64_t first_row, Kern
   args.launch.send = crossing_rows_;
   FusedArgs fused = fused_args(args, *call.fusion, rows, first_row);
   launch(device_->kernel(rows_kernel_of(call.fusion->form, call.data_type)),
-         {.blocks = count, .threads = kRowThreads, .single = false}, 1, &fused, stream, captured);
+         {.blocks = count, .threads = kRowThreads, .single = false}, {.may_be_early = false}, &fused, stream, captured);
 }
 
 bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream_handle) {
@@ -481,14 +480,14 @@ bool CudaMember::run(const Call& call, const Plan& plan, const nvrar_call& recor
         continue;
       }
       if (fusion == nullptr) {
-        launch(kernel, shape, 1, &args, stream, captured);
+        launch(kernel, shape, {}, &args, stream, captured);
         continue;
       }
       const uint64_t first_row = enqueued * plan.rows.rows_per_launch;
       const uint64_t rows = std::min<uint64_t>(plan.rows.rows_per_launch, plan.rows.rows - first_row);
       FusedArgs fused = fused_args(args, *fusion, plan.rows, first_row);
-      launch(kernel, plan.rows.launch_of(rows), plan.rows.meet ? plan.rows.blocks_per_row : 1, &fused, stream,
-             captured);
+      launch(kernel, plan.rows.launch_of(rows), {.cluster = plan.rows.meet ? plan.rows.blocks_per_row : 1}, &fused,
+             stream, captured);
     }
   } catch (...) {
     give_up(number, 1, captured || !is_partly_enqueued ? 0 : record.sequence);
@@ -621,7 +620,7 @@ void CudaMember::launch_transfers(uint32_t tag, Stream stream, bool captured) {
   if (!crosses_) {
     TransferArgs args{};
     fill(&args);
-    return launch(device_->transfer_kernel(), shape, 1, &args, stream, captured);
+    return launch(device_->transfer_kernel(), shape, {.may_be_early = false}, &args, stream, captured);
   }
   CrossingTransferArgs args{};
   fill(&args);
@@ -629,7 +628,8 @@ void CudaMember::launch_transfers(uint32_t tag, Stream stream, bool captured) {
   args.member.launch.rank = rank() - crossing_.layout.first;
   args.memory = crossing_;
   proxy_->transfers_launched();
-  launch(device_->kernel({KernelFamily::kCrossingTransfer, 0, 0}), shape, 1, &args, stream, captured);
+  launch(device_->kernel({KernelFamily::kCrossingTransfer, 0, 0}), shape, {.may_be_early = false}, &args, stream,
+         captured);
 }
 
 // Called when the driver has refused the rest of a call. If a part was enqueued (sequence is not 0), the group fails:

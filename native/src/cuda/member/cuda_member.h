@@ -84,14 +84,19 @@ class CudaMember final : public Member {
   void finish_crossing_rows(const Call& call, uint64_t first_row, KernelArgs args, Stream stream, bool captured);
   RankSet ranks_of(const DeviceFailure& failure) const noexcept;
   void fill_state() const;
-  void fill_rings() const;
+  void fill_rings(uint64_t bytes) const;  // of the memory of the rings
   void require_device_memory(const char* name, uint64_t address, uint64_t bytes) const;
   void await_leaving() const noexcept;
   void require_room(const nvrar_transfer* transfers, uint32_t count) const;
   TransferQueue queue_to(uint32_t peer, bool sends, uint16_t first) const noexcept;
   void launch_transfers(uint32_t tag, Stream stream, bool captured);
-  // cluster: how many blocks meet; 1: none.
-  void launch(const Kernel& kernel, const LaunchShape& shape, uint32_t cluster, void* args, Stream stream,
+  // cluster: how many blocks meet; 1: none. may_be_early: whether a launch of a group with programmatic launch starts
+  // before the one before has ended. Not where its blocks would wait in numbers that leave no room for other ranks'.
+  struct LaunchWay {
+    uint32_t cluster = 1;
+    bool may_be_early = true;
+  };
+  void launch(const Kernel& kernel, const LaunchShape& shape, const LaunchWay& way, void* args, Stream stream,
               bool captured);
   void give_up(uint64_t first_record, uint32_t records, uint64_t sequence) noexcept;
   Stream stream_of(uint64_t handle) const;

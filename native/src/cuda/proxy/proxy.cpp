@@ -78,7 +78,7 @@ void Proxy::start(shared::GroupSegments* segments, const CrossingLayout& layout,
       }
     }
   }
-  streams_.resize(remotes.size());
+  streams_ = std::vector<Stream>(remotes.size());
   for (size_t i = 0; i < remotes.size(); ++i) streams_[i].rank = remotes[i].rank;
   talk_.open(segments);
   talk_.connect(secret, remotes, deadline_ns, this, link::LinksOwner::kCaller, budget.connections, budget.threads);
@@ -136,11 +136,16 @@ bool Proxy::has_rung(const Worker& worker) const noexcept {
   return false;
 }
 
+bool Proxy::has_something_to_send(const Worker& worker) const noexcept {
+  const bool has_transfers = worker.index == 0 && has_transfers_.load(std::memory_order_relaxed) && !carries_all();
+  return worker.has_due.load(std::memory_order_relaxed) || has_rung(worker) || has_transfers;
+}
+
 bool Proxy::stands_still() noexcept {
   bool still = false;
   for (const auto& worker : workers_) {
     const uint64_t looks = worker->looks.load(std::memory_order_relaxed);
-    still = still || (looks == worker->looks_before && has_rung(*worker));
+    still = still || (looks == worker->looks_before && has_something_to_send(*worker));
     worker->looks_before = looks;
   }
   return still;
@@ -181,7 +186,9 @@ bool Proxy::find_due(Worker* worker, uint32_t chunks) noexcept {
       const uint32_t connection = chunk % budget_.connections;
       for (Queue& queue : worker->queues) {
         const bool is_for_it = queue.connection == connection && (to >> queue.rank & 1) != 0;
-        if (is_for_it) queue.due[queue.end++ % kLines] = message;
+        if (!is_for_it) continue;
+        queue.due[queue.end++ % kLines] = message;
+        worker->has_due.store(true, std::memory_order_relaxed);
       }
     }
   }
@@ -199,6 +206,11 @@ bool Proxy::send_due(Worker* worker) noexcept {
       had = true;
     }
   }
+  if (had) {
+    const bool has_due = std::any_of(worker->queues.begin(), worker->queues.end(),
+                                     [](const Queue& queue) { return queue.begin != queue.end; });
+    worker->has_due.store(has_due, std::memory_order_relaxed);
+  }
   return had;
 }
 
@@ -213,23 +225,24 @@ bool Proxy::carry_transfers() noexcept {
     message.kind = FrameKind::kChunk;
     message.run_bytes = protocol::kMostChunkBytes;
     const uint64_t written = load(line.written);
-    while (stream.sent != written && !link->is_behind()) {
-      const uint64_t slot = stream.sent % protocol::kTransferSlots;
+    while (stream.sent.load(std::memory_order_relaxed) != written && !link->is_behind()) {
+      const uint64_t sent = stream.sent.load(std::memory_order_relaxed);
+      const uint64_t slot = sent % protocol::kTransferSlots;
       const uint64_t count =
-          std::min({written - stream.sent, protocol::kTransferSlots - slot, protocol::kMostChunkBytes / kPayloadBytes});
+          std::min({written - sent, protocol::kTransferSlots - slot, protocol::kMostChunkBytes / kPayloadBytes});
       message.slot = kTransfer;
-      message.epoch = stream.sent;
+      message.epoch = sent;
       // The sender writes there again only once the peer has read it.
       message.payload = arena_ + layout_.outgoing(stream.rank) + slot * kPayloadBytes;
       message.bytes = count * kPayloadBytes;
       link->lend(message);
       link->flush();
-      stream.sent += count;
+      stream.sent.store(sent + count, std::memory_order_relaxed);
       had = true;
     }
     const uint64_t read = load(line.read);
-    if (read == stream.told || link->is_behind()) continue;
-    stream.told = read;
+    if (read == stream.told.load(std::memory_order_relaxed) || link->is_behind()) continue;
+    stream.told.store(read, std::memory_order_relaxed);
     message.slot = kCredit;
     message.epoch = read;
     message.payload = arena_;
@@ -265,10 +278,6 @@ void Proxy::pause(const Worker& worker, uint64_t launches) noexcept {
 void Proxy::run(Worker* worker) noexcept {
   link::Links& links = talk_.links();
   if (worker->index == 0) links.begin_call();
-  const auto has_nothing_due = [&] {
-    return std::all_of(worker->queues.begin(), worker->queues.end(),
-                       [](const Queue& queue) { return queue.begin == queue.end; });
-  };
   uint64_t busy_ns = monotonic_ns();
   uint64_t launches = 0;
   bool has_sent_all = false;
@@ -279,7 +288,7 @@ void Proxy::run(Worker* worker) noexcept {
     busy = send_due(worker) || busy;
     if (worker->index == 0) busy = carry_transfers() || busy;
     if (!has_sent_all && leaves_.load(std::memory_order_acquire)) {
-      has_sent_all = !find_due(worker, kMostChunks) && !send_due(worker) && has_nothing_due() &&
+      has_sent_all = !find_due(worker, kMostChunks) && !send_due(worker) && !worker->has_due.load() &&
                      (worker->index != 0 || !has_transfers_.load() || carries_all());
       if (has_sent_all) have_sent_all_.fetch_add(1, std::memory_order_release);
     }
@@ -294,7 +303,10 @@ void Proxy::run(Worker* worker) noexcept {
       pause(*worker, launches);
       worker->looks.store(++looks, std::memory_order_relaxed);
       // A frame may have waited for the kernel's epoch.
-      busy = find_due(worker, kMostChunks) || look(*worker) || (worker->index == 0 && carry_transfers());
+      busy = look(*worker);
+      busy = find_due(worker, kMostChunks) || busy;
+      busy = send_due(worker) || busy;  // a socket may take more by now
+      busy = (worker->index == 0 && carry_transfers()) || busy;
       if (busy) break;
     }
   }
@@ -338,7 +350,7 @@ Destination Proxy::place_of_transfer(const link::Link& from, const FrameHead& he
   const uint64_t slot = head.epoch % protocol::kTransferSlots;
   const bool is_next = head.slot == kTransfer && head.bytes % kPayloadBytes == 0 && head.epoch == stream->arrived;
   const uint64_t unread = stream->arrived - load(transfers(from.peer()).read);
-  if (!is_next || count > protocol::kTransferSlots - unread || count > protocol::kTransferSlots - slot) {
+  if (!is_next || count == 0 || count > protocol::kTransferSlots - unread || count > protocol::kTransferSlots - slot) {
     return Destination::refused("a transfer out of its turn");
   }
   return Destination::to(arena_ + layout_.incoming(from.peer()) + slot * kPayloadBytes);

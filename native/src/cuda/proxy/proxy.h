@@ -54,8 +54,8 @@ class Proxy final : public link::Inbox {
   uint64_t due_with_next() const noexcept {
     return std::max(due_.load(std::memory_order_relaxed), __atomic_load_n(&page().epoch, __ATOMIC_ACQUIRE)) + 1;
   }
-  // A launch was enqueued, or captured. The threads look all the time until the kernels have reached this epoch, and for
-  // a while after that. due: 0 of a captured one, because its graph may be launched at any time, or never.
+  // A launch was enqueued, or captured. The threads look all the time until the kernels have reached this epoch, and
+  // for a while after that. due: 0 of a captured one, because its graph may be launched at any time, or never.
   void launched(uint64_t due) noexcept;
   // How often the first thread has looked for bells.
   uint64_t looks() const noexcept { return workers_[0]->looks.load(std::memory_order_relaxed); }
@@ -97,6 +97,7 @@ class Proxy final : public link::Inbox {
     std::vector<Queue> queues;                         // of each rank's first connection, then of the next ones, ...
     uint32_t chunks = protocol::kMostChunks;           // of the latest launches
     std::array<std::atomic<uint64_t>, kLines> sent{};  // by line: the bell that was sent last
+    std::atomic<bool> has_due{false};                  // whether there is something in the queues
     std::atomic<uint64_t> looks{0};
     uint64_t looks_before = 0;  // the watcher's
     std::thread thread;
@@ -104,11 +105,11 @@ class Proxy final : public link::Inbox {
 
   // The transfers between this rank and another one, as the first thread knows them. All numbers are of packets.
   struct Stream {
-    uint32_t rank;
-    uint64_t sent = 0;
+    uint32_t rank = 0;
+    std::atomic<uint64_t> sent{0};
     uint64_t credited = 0;  // that the peer has told
     uint64_t arrived = 0;
-    uint64_t told = 0;  // to the peer, as credit
+    std::atomic<uint64_t> told{0};  // to the peer, as credit
   };
 
   protocol::CrossingPage& page() const noexcept { return *reinterpret_cast<protocol::CrossingPage*>(arena_); }
@@ -128,6 +129,7 @@ class Proxy final : public link::Inbox {
   bool look(const Worker& worker) noexcept;
   void pause(const Worker& worker, uint64_t launches) noexcept;
   bool has_rung(const Worker& worker) const noexcept;
+  bool has_something_to_send(const Worker& worker) const noexcept;
   bool is_awaited() const noexcept;
 
   protocol::CrossingLayout layout_;
