@@ -148,7 +148,7 @@ std::string describe_failure(const shared::Poison& poison, uint32_t own, const s
       return origin + " could enqueue only a part of its " + call_of(poison, ranks) + ", which ended the group" +
              in_call;
     case NVRAR_PEER_LOST:
-      if (poison.ranks == RankSet::of(poison.origin)) {
+      if (poison.origin < ranks.size() && poison.ranks == RankSet::of(poison.origin)) {
         return "the threads for the links of " + origin +
                " did not run for a second although it had something to send" + in_call;
       }

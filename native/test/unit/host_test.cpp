@@ -325,6 +325,18 @@ TEST(Report, SaysWhoIsNotInACall) {
             "entered no call, rank 3 has left the group");
 }
 
+TEST(Report, NamesThreadsForLinksThatStandStill) {
+  const std::vector<RankActivity> ranks(2);
+  const auto told = [&](uint32_t origin, const RankSet& lost) {
+    return describe_failure({NVRAR_PEER_LOST, origin, lost, 1}, 0, "", 0, ranks);
+  };
+  EXPECT_EQ(told(1, RankSet::of(1)),
+            "the threads for the links of rank 1 did not run for a second although it had something to send");
+  EXPECT_EQ(told(1, RankSet::of(0)), "rank 1 lost its connection to rank 0");
+  // From memory of a peer, so it may be any number.
+  EXPECT_EQ(told(4000, RankSet::of(0)), "rank 4000 lost its connection to rank 0");
+}
+
 // 512 ranks can all do different things, and those that are missing may be in as many pieces.
 TEST(Report, OfTheLargestGroupIsShort) {
   std::vector<RankActivity> ranks;
