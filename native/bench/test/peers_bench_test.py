@@ -121,7 +121,7 @@ def pretend_tensors():
 
 def bench_of(rank, world, **options):
     bench = peers_bench.Bench.__new__(peers_bench.Bench)
-    bench.options = types.SimpleNamespace(**dict({"type": "bfloat16", "iters": 0, "repeats": 3, "mode": "graph"}, **options))
+    bench.options = types.SimpleNamespace(**dict({"type": "bfloat16", "iters": 0, "repeats": 3, "mode": "graph", "links": 0}, **options))
     bench.rank, bench.world, bench.device, bench.element_bytes = rank, world, f"cuda:{rank}", 2
     bench.type = TORCH.bfloat16
     bench.rows, bench.seed, bench.barrier, bench.fusions = [], 0, mock.MagicMock(count=0), {}
@@ -163,6 +163,14 @@ class PeersDataTest(unittest.TestCase):
         self.assertEqual(first, bench_with_seed(0, self.bench.seed).input_of(2, 8).tolist())
         self.bench.fill(given)
         self.assertNotEqual(first, given.tolist())
+
+    def test_between_linked_nodes_only_nccl_is_measured(self):
+        for links, measured in ((0, ["nccl", "torch-one-shot", "torch-two-shot"]), (1, ["nccl"])):
+            bench = bench_of(0, 2, links=links)
+            names = []
+            bench.measure = lambda name, _: names.append(name)
+            bench.run(peers_plan.Call("all-reduce", 2, 1024))
+            self.assertEqual(names, measured)
 
     def test_wrong_elements_are_counted(self):
         call = peers_plan.Call("all-reduce", 4, 8)

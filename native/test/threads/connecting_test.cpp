@@ -327,7 +327,7 @@ TEST(Structs, OfANewerCallerAreTakenUnlessTheySayWhatIsNotKnownHere) {
   nvrar_comm* comm = nullptr;
   EXPECT_EQ(nvrar_prepare(config.get(), nullptr, 0, id, descriptor, &comm), NVRAR_INVALID_ARGUMENT);
   EXPECT_STREQ(nvrar_last_error(),
-               "config sets a field that this library does not know: it has 184 bytes, this library's struct 176");
+               "config sets a field that this library does not know: it has 192 bytes, this library's struct 184");
   ThreadGroup group(1);
   Newer<nvrar_transfer> transfers[2];
   int32_t from[2] = {7, 8}, to[2] = {};
