@@ -51,18 +51,15 @@ CpuMember::CpuMember(const CpuMemberConfig& config)
              {config.ring_bytes == 0 ? kDefaultRingBytes : config.ring_bytes, config.topology, may_link(config)},
              config.group_hash, true),
       timeout_ns_(config.timeout_ns),
-      join_timeout_ns_(config.join_timeout_ns),
-      secret_(config.secret),
-      link_mode_(config.links),
-      link_security_(config.link_security),
+      link_config_(config),
       ranks_(config.topology.world),
       waits_(std::make_unique<WaitCounter[]>(config.topology.world)) {
-  if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
+  if (link_config_.link_security == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   shared::ControlBlock& own = segments_->own();
   ranks_[config.rank] = {&own, segments_->rings(config.rank), own.owner_base + shared::kControlBytes, nullptr};
   if (may_link(config)) {
     remote_ = std::make_unique<link::RingInbox>(world(), config.link_address, config.first_port, config.last_port,
-                                                link_security_ == NVRAR_LINK_ENCRYPTED);
+                                                link_config_.link_security == NVRAR_LINK_ENCRYPTED);
   }
 }
 
@@ -78,8 +75,8 @@ CpuMember::~CpuMember() {
 
 void CpuMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();
-  descriptor->links = link_mode_;
-  descriptor->link_security = link_security_;
+  descriptor->links = link_config_.links;
+  descriptor->link_security = link_config_.link_security;
   if (remote_ != nullptr) descriptor->link = remote_->talk().address();
 }
 
@@ -94,7 +91,7 @@ void CpuMember::map_peers(const std::vector<Descriptor>& descriptors) {
 }
 
 void CpuMember::map(const std::vector<Descriptor>& descriptors) {
-  const NodeLayout layout = node_layout_of(descriptors, rank(), link_mode_, layout_);
+  const NodeLayout layout = node_layout_of(descriptors, rank(), link_config_.links, layout_);
   nodes_ = layout.nodes;
   layout_.topology = protocol::Topology(nodes_);
   segments_->map_peers(segments_of(descriptors), layout.remote);
@@ -121,7 +118,8 @@ void CpuMember::map(const std::vector<Descriptor>& descriptors) {
 void CpuMember::link(const std::vector<Descriptor>& descriptors, const RankSet& remote) {
   const std::vector<link::Remote> remotes = remotes_of(descriptors, rank(), remote);
   remote_->open(segments_.get(), layout_);
-  remote_->connect(secret_, remotes, monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs));
+  remote_->connect(link_config_.secret, remotes,
+                   monotonic_ns() + std::min(link_config_.join_timeout_ns, kLongestWaitNs));
   for (const link::Remote& peer : remotes) {
     ranks_[peer.rank] = {&segments_->control(peer.rank), nullptr, 0, remote_->links().to(peer.rank)};
   }

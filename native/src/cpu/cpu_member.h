@@ -65,10 +65,7 @@ class CpuMember final : public Member {
   RankSet really_missing(const RankSet& late) const noexcept;
 
   const uint64_t timeout_ns_;
-  const uint64_t join_timeout_ns_;
-  const Digest secret_;
-  const int32_t link_mode_;
-  const uint32_t link_security_;
+  const LinkConfig link_config_;
   uint64_t epoch_ = protocol::first_epoch() - 1;  // the epoch of the last launch
   protocol::NodeList nodes_;                      // of layout_, once the peers are mapped
   std::vector<MappedRank> ranks_;

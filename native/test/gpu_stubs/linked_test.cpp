@@ -247,16 +247,9 @@ TEST_F(LinkedGroups, RunABatchInOneLaunch) {
     const StubStream stream(kRoom);
     std::vector<nvrar_transfer> transfers;
     for (const int32_t peer : {3, 0, 0}) {
-      for (const int32_t kind : {NVRAR_SEND, NVRAR_RECV}) {
-        nvrar_transfer transfer{};
-        transfer.size = sizeof transfer;
-        transfer.kind = kind;
-        transfer.peer = peer;
-        transfer.data_type = NVRAR_FLOAT32;
-        transfer.count = 1000;
-        transfer.address = stream.buffer() + transfers.size() * 4096;
-        transfers.push_back(transfer);
-      }
+      const auto next = [&] { return stream.buffer() + transfers.size() * 4096; };
+      transfers.push_back(send_to(peer, next(), 1000));
+      transfers.push_back(recv_from(peer, next(), 1000));
     }
     notes_batches = true;
     EXPECT_EQ(last(nvrar_batch(group[2], transfers.data(), static_cast<uint32_t>(transfers.size()), stream.handle())),

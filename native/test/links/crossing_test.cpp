@@ -547,15 +547,39 @@ TEST(Crossing, TransfersThatNoRankSendsAreRefused) {
   EXPECT_EQ(proxy.where(*proxy.talk().links().to(1, 1), honest).kind, Kind::kRefused);
 }
 
-// A page of lines that cannot be read keeps the thread in this handler.
-std::atomic<bool> stands_still{false};
-uint8_t* unreadable = nullptr;
-constexpr size_t kPageBytes = 4096;
+// The threads of a proxy that look at lines stand still, in a handler of faults, until this ends: a page of its lines
+// cannot be read.
+class StandingStill {
+ public:
+  explicit StandingStill(Rank& rank) {
+    struct sigaction handler {};
+    handler.sa_handler = wait;
+    EXPECT_EQ(::sigaction(SIGSEGV, &handler, &before_), 0);
+    page_ = rank.arena() + CrossingLayout::line(1, protocol::kMostChunks / 2);
+    stands_ = true;
+    EXPECT_EQ(::mprotect(page_, kPageBytes, PROT_NONE), 0);
+  }
+  // The handler stays until the end, because a thread may be in it.
+  void go_on() { stands_ = false; }
+  ~StandingStill() {
+    go_on();
+    EXPECT_EQ(::sigaction(SIGSEGV, &before_, nullptr), 0);
+  }
+  StandingStill(const StandingStill&) = delete;
+  StandingStill& operator=(const StandingStill&) = delete;
 
-void stand_still(int) {
-  while (stands_still) ::usleep(1000);
-  if (::mprotect(unreadable, kPageBytes, PROT_READ | PROT_WRITE) != 0) std::abort();
-}
+ private:
+  static constexpr size_t kPageBytes = 4096;
+
+  static void wait(int) {
+    while (stands_) ::usleep(1000);
+    if (::mprotect(page_, kPageBytes, PROT_READ | PROT_WRITE) != 0) std::abort();
+  }
+
+  static inline std::atomic<bool> stands_{false};
+  static inline uint8_t* page_ = nullptr;
+  struct sigaction before_ {};
+};
 
 TEST(Crossing, AThreadThatStandsStillIsFoundOnceABellHasRungForIt) {
   Group group(kSpans[0], uint64_t{1} << 20, false, {4, 2, kSpinNs});
@@ -569,22 +593,15 @@ TEST(Crossing, AThreadThatStandsStillIsFoundOnceABellHasRungForIt) {
     return still;
   };
   EXPECT_EQ(still_looks(), 0);
-  struct sigaction before {};
-  struct sigaction handler {};
-  handler.sa_handler = stand_still;
-  ASSERT_EQ(::sigaction(SIGSEGV, &handler, &before), 0);
-  unreadable = group[0].arena() + CrossingLayout::line(1, protocol::kMostChunks / 2);
-  stands_still = true;
-  ASSERT_EQ(::mprotect(unreadable, kPageBytes, PROT_NONE), 0);
+  StandingStill threads(group[0]);
   ::usleep(100'000);
   auto& line = *reinterpret_cast<protocol::ChunkLine*>(group[0].arena() + CrossingLayout::line(0, 0));
   line.to = 0;
   __atomic_store_n(&line.bell, protocol::first_epoch(), __ATOMIC_RELEASE);
   EXPECT_GE(still_looks(), 4);
-  stands_still = false;
+  threads.go_on();
   ::usleep(100'000);
   EXPECT_EQ(still_looks(), 0);
-  ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
 }
 
 // Chunks wait while a socket takes no more, and nothing but the socket wakes their thread then.
@@ -593,16 +610,10 @@ TEST(Crossing, ChunksThatWaitForASocketAreSentOnceItTakesThem) {
   link::Link& link = *group[0].proxy().talk().links().to(1);
   const int little = 4096;
   ASSERT_EQ(::setsockopt(link.fd(), SOL_SOCKET, SO_SNDBUF, &little, sizeof little), 0);
-  struct sigaction before {};
-  struct sigaction handler {};
-  handler.sa_handler = stand_still;
-  ASSERT_EQ(::sigaction(SIGSEGV, &handler, &before), 0);
-  unreadable = group[1].arena() + CrossingLayout::line(1, protocol::kMostChunks / 2);
-  stands_still = true;
-  ASSERT_EQ(::mprotect(unreadable, kPageBytes, PROT_NONE), 0);
-  std::thread goes_on([] {
+  StandingStill threads(group[1]);
+  std::thread goes_on([&] {
     ::usleep(300'000);
-    stands_still = false;
+    threads.go_on();
   });
   const CrossingCase c{Algorithm::kBroadcast, NVRAR_UINT8, kNoOp, 3 << 20};
   std::mt19937_64 random(11);
@@ -611,7 +622,6 @@ TEST(Crossing, ChunksThatWaitForASocketAreSentOnceItTakesThem) {
   EXPECT_GT(seconds_now() - begin, 0.2) << "it did not wait for the other rank, which shows nothing";
   EXPECT_LT(seconds_now() - begin, 10);
   goes_on.join();
-  ASSERT_EQ(::sigaction(SIGSEGV, &before, nullptr), 0);
 }
 
 // A kernel that was enqueued may begin at any time, and its bell is then found at once.

@@ -89,16 +89,11 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       pairs_(std::in_place, device_->primary(), CrossingTransferArgs::kPairs * sizeof(PairState)),
       memory_(reserve(config, layout_)),
       all_left_([segments = segments_] { return segments->all_gone(false); }),
-      secret_(config.secret),
-      link_mode_(config.links),
-      link_security_(config.link_security),
-      join_timeout_ns_(config.join_timeout_ns),
-      link_threads_(config.link_threads),
-      link_spin_ns_(config.link_spin_ns) {
-  if (link_security_ == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
+      link_config_(config) {
+  if (link_config_.link_security == NVRAR_LINK_ENCRYPTED) link::find_libcrypto();
   if (may_link(config)) {
     proxy_ = std::make_unique<Proxy>(world(), config.link_address, config.first_port, config.last_port,
-                                     link_security_ == NVRAR_LINK_ENCRYPTED);
+                                     link_config_.link_security == NVRAR_LINK_ENCRYPTED);
   }
   if (programmatic_launch_) device_->require_programmatic_launch();
   fill_state();
@@ -201,8 +196,8 @@ void CudaMember::fill_rings(uint64_t bytes) const {
 
 void CudaMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();
-  descriptor->links = link_mode_;
-  descriptor->link_security = link_security_;
+  descriptor->links = link_config_.links;
+  descriptor->link_security = link_config_.link_security;
   if (proxy_ != nullptr) descriptor->link = proxy_->talk().address();
   const MemoryAddress address = memory_->address();
   std::memcpy(descriptor->memory, address.bytes, sizeof descriptor->memory);
@@ -217,7 +212,7 @@ void CudaMember::describe(Descriptor* descriptor) const {
 }
 
 void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
-  const NodeLayout layout = node_layout_of(descriptors, rank(), link_mode_, layout_);
+  const NodeLayout layout = node_layout_of(descriptors, rank(), link_config_.links, layout_);
   if (layout.nodes.count > protocol::kMaxGpuNodes) {
     throw Error(NVRAR_INVALID_ARGUMENT, "a group on GPUs has at most " + std::to_string(protocol::kMaxGpuNodes) +
                                             " nodes, and these ranks are in " + std::to_string(layout.nodes.count));
@@ -301,9 +296,10 @@ void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet&
   crossing_.counts = reinterpret_cast<uint32_t*>(crossing_state_->get());
   crossing_.sums = reinterpret_cast<uint8_t*>(crossing_state_->get() + kCountBytes);
   crossing_rows_ = crossing_.sums + 2 * kCrossingAreaBytes;
-  proxy_->start(segments_.get(), crossing_.layout, static_cast<uint8_t*>(arena_->host()), secret_,
-                remotes_of(descriptors, rank(), remote), monotonic_ns() + std::min(join_timeout_ns_, kLongestWaitNs),
-                Proxy::Budget::of(topology.largest, link_threads_, link_spin_ns_));
+  proxy_->start(segments_.get(), crossing_.layout, static_cast<uint8_t*>(arena_->host()), link_config_.secret,
+                remotes_of(descriptors, rank(), remote),
+                monotonic_ns() + std::min(link_config_.join_timeout_ns, kLongestWaitNs),
+                Proxy::Budget::of(topology.largest, link_config_.link_threads, link_config_.link_spin_ns));
   crosses_ = true;
 }
 
@@ -606,7 +602,7 @@ TransferQueue CudaMember::queue_to(uint32_t peer, bool sends, uint16_t first) co
   return {static_cast<uint8_t>(peer - crossing_.layout.first), kind, first};
 }
 
-// Those of batch_room_.
+// The transfers that batch_room_ has.
 void CudaMember::launch_transfers(uint32_t tag, Stream stream, bool captured) {
   const auto& queues = batch_room_.queues;
   const LaunchShape shape{.blocks = static_cast<uint32_t>(queues.size()), .threads = kTransferThreads, .single = false};

@@ -148,12 +148,7 @@ class CudaMember final : public Member {
   KernelArgs args_{};         // the arguments that are the same for every launch
   protocol::NodeList nodes_;  // of layout_, if the group spans several
   uint64_t firsts_ = 1;       // bit r: rank r is the first of its node
-  const Digest secret_;
-  const int32_t link_mode_;
-  const uint32_t link_security_;
-  const uint64_t join_timeout_ns_;
-  const uint32_t link_threads_;
-  const uint64_t link_spin_ns_;
+  const LinkConfig link_config_;
   std::optional<OwnedPage> arena_;             // of a group that spans nodes (protocol/crossing.h),
   std::optional<OwnedMemory> crossing_state_;  // ... and its counts, its sums, and the rows of a fused launch
   protocol::CrossingMemory crossing_;

@@ -30,8 +30,8 @@ struct CrossingTransferArgs {
 
   static constexpr uint32_t kPairs = 2 * (protocol::kMaxRanks + protocol::kMaxGpuWorld);
   static NVRAR_HD uint32_t pair_of(const TransferQueue& queue) {
+    if ((queue.sends & kFarQueue) == 0) return TransferArgs::pair_of(queue);
     const bool sends = (queue.sends & ~kFarQueue) != 0;
-    if ((queue.sends & kFarQueue) == 0) return (sends ? 0 : protocol::kMaxRanks) + queue.peer;
     return 2 * protocol::kMaxRanks + (sends ? 0 : protocol::kMaxGpuWorld) + queue.peer;
   }
 };

@@ -16,19 +16,11 @@ class FarEnd : public PairUse<CrossingTransferArgs, true> {
   }
 
   __device__ bool run(const TransferItem& item) {
-    ++transfers_;
-    if (item.count == 0) return true;  // sends nothing, but the numbers in later headers count it
-    const TransferHeader header{item.count, static_cast<uint32_t>(transfers_), item.type};
-    const uint64_t bytes = item.count * item.element_bytes;
-    const uint64_t total = TransferHeader::kPackets + (bytes + kPayloadBytes - 1) / kPayloadBytes;
-    for (uint64_t moved = 0; moved < total;) {
-      uint64_t count = total - moved < kStep ? total - moved : kStep;
-      if (!(sends_ ? push(item, header, bytes, moved, &count) : pull(item, header, bytes, moved, total, &count))) {
-        return false;
-      }
-      moved += count;
-    }
-    return true;
+    return move_all(item, kStep,
+                    [&](const TransferHeader& header, uint64_t bytes, uint64_t moved, uint64_t total, uint64_t* count) {
+                      return sends_ ? push(item, header, bytes, moved, count)
+                                    : pull(item, header, bytes, moved, total, count);
+                    });
   }
 
  private:

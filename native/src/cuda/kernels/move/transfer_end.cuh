@@ -62,6 +62,23 @@ class PairUse {
   // As a DeviceFailure has them.
   __device__ uint32_t ranks() const { return kFar ? 0 : 1u << peer_; }
 
+  // Runs a transfer in steps of at most so many packets. move(header, bytes, moved, total, &count) moves some of
+  // `count` packets behind those that were moved, and says in it how many; false: it has failed.
+  template <class Move>
+  __device__ bool move_all(const TransferItem& item, uint64_t most, Move move) {
+    ++transfers_;
+    if (item.count == 0) return true;  // sends nothing, but the numbers in later headers count it
+    const TransferHeader header{item.count, static_cast<uint32_t>(transfers_), item.type};
+    const uint64_t bytes = item.count * item.element_bytes;
+    const uint64_t total = TransferHeader::kPackets + (bytes + kPayloadBytes - 1) / kPayloadBytes;
+    for (uint64_t moved = 0; moved < total;) {
+      uint64_t count = total - moved;
+      if (count > most) count = most;
+      if (!move(header, bytes, moved, total, &count)) return false;
+      moved += count;
+    }
+    return true;
+  }
   // The number of bytes of user memory in the packet at this offset.
   static __device__ uint32_t length(uint64_t bytes, uint64_t offset) {
     return bytes - offset < kPayloadBytes ? static_cast<uint32_t>(bytes - offset) : kPayloadBytes;
@@ -129,20 +146,11 @@ class End : public PairUse<Batch, false> {
   }
 
   __device__ bool run(const TransferItem& item) {
-    ++transfers_;
-    if (item.count == 0) return true;  // sends nothing, but the numbers in later headers count it
-    const TransferHeader header{item.count, static_cast<uint32_t>(transfers_), item.type};
-    const uint64_t bytes = item.count * item.element_bytes;
-    const uint64_t total = TransferHeader::kPackets + (bytes + kPayloadBytes - 1) / kPayloadBytes;
-    for (uint64_t moved = 0; moved < total;) {
-      uint64_t count = total - moved;
-      if (count > slots_ / protocol::kStepsPerRing) count = slots_ / protocol::kStepsPerRing;
-      if (!(sends_ ? push(item, header, bytes, moved, &count) : pull(item, header, bytes, moved, count, total))) {
-        return false;
-      }
-      moved += count;
-    }
-    return true;
+    return this->move_all(
+        item, slots_ / protocol::kStepsPerRing,
+        [&](const TransferHeader& header, uint64_t bytes, uint64_t moved, uint64_t total, uint64_t* count) {
+          return sends_ ? push(item, header, bytes, moved, count) : pull(item, header, bytes, moved, *count, total);
+        });
   }
 
  private:
@@ -158,7 +166,6 @@ class End : public PairUse<Batch, false> {
   using Base::peer_;
   using Base::ranks;
   using Base::sends_;
-  using Base::transfers_;
 
   __device__ Packet* slot(uint64_t number) const { return ring_ + number % slots_; }
 

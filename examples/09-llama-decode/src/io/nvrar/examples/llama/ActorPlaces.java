@@ -33,7 +33,7 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
   /** As many as there are without a wish, on CPUs and therefore on several nodes. */
   static final int RANKS_DEFAULT = 4;
 
-  /** Of so many nodes a sentence says how many GPUs they have. */
+  /** The most nodes whose numbers of GPUs a sentence lists. */
   private static final int NODES_SAID = 8;
 
   /** The resource of a node that offers GPUs and has none, as bin/nvrar starts it without GPUs. */
@@ -189,7 +189,7 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     return 0;
   }
 
-  /** The most GPUs that so many nodes have each. */
+  /** The largest number of GPUs that each of so many nodes has. */
   private static int largest(List<Integer> gpus, int nodes) {
     return gpus.size() < nodes
         ? 0
