@@ -371,7 +371,7 @@ class Attempt {
     int ends[2];
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets can be made");
     far_ = FileDescriptor(ends[0]);
-    link_.emplace(source_, FileDescriptor(ends[1]), nullptr, nullptr, &taker_);
+    link_.emplace(source_, 0, FileDescriptor(ends[1]), nullptr, nullptr, &taker_);
     stage.renew();
     constexpr std::array<uint64_t, 4> kEpochs{0, 1, 0xFFFFFFFE, ~uint64_t{0} - 2};
     enter(input.PickValueInArray(kEpochs));

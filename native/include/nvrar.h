@@ -173,9 +173,9 @@ typedef struct nvrar_config {
   uint16_t link_port_last;                      /* ... to this one; both 0: at any */
   int32_t links;                                /* NVRAR_LINKS_* */
   uint32_t link_security;                       /* NVRAR_LINK_* */
-  uint32_t link_threads;                        /* on GPUs: how many threads of a rank serve its links: 1, 2 or 4. With
-                                                   two ranks in the largest node more than 2 count as 2, with more
-                                                   ranks as 1; 0: 1 */
+  uint32_t link_threads;                        /* on GPUs: how many threads of a rank serve its links: 1, 2 or 4, the
+                                                   same on all ranks. With two ranks in the largest node more than 2
+                                                   count as 2, with more ranks as 1; 0: 1 */
   uint8_t link_secret[NVRAR_LINK_SECRET_BYTES]; /* the same on all ranks and known to them alone: by it the ends of a
                                                    link recognise each other. All 0: unique_id is known to them alone */
   uint64_t

@@ -21,7 +21,7 @@ ROOMS = {
     "cuda/kernels/steps": "call protocol cuda/kernels/launch",
     "cuda/kernels/move": "call protocol cuda/kernels/launch",
     "cuda/proxy": "common protocol shared link",
-    "cuda/kernels/crossing": "call protocol cuda/kernels/launch cuda/kernels/steps cuda/kernels/move",
+    "cuda/kernels/crossing": "call protocol cuda/kernels/launch cuda/kernels/allreduce cuda/kernels/steps cuda/kernels/move",
     "cuda/launch": "common call plan protocol cuda/driver cuda/kernels/launch cuda/kernels/move",
     "cuda/nvshmem": "common cuda/driver",
     "cuda/memory": "common cuda/driver cuda/nvshmem",

@@ -22,11 +22,13 @@ namespace nvrar::link {
 
 class Link {
  public:
-  // The ciphers are null if the link is not encrypted. `inbox` must outlive the link.
-  Link(uint32_t peer, FileDescriptor socket, std::unique_ptr<Cipher> seals, std::unique_ptr<Cipher> opens,
-       Inbox* inbox);
+  // connection: which of those to this peer. The ciphers are null if the link is not encrypted. `inbox` must outlive
+  // the link.
+  Link(uint32_t peer, uint32_t connection, FileDescriptor socket, std::unique_ptr<Cipher> seals,
+       std::unique_ptr<Cipher> opens, Inbox* inbox);
 
   uint32_t peer() const noexcept { return peer_; }
+  uint32_t connection() const noexcept { return connection_; }
   int fd() const noexcept { return socket_.get(); }
   // The ends that it had when it was made.
   const LinkAddress& local() const noexcept { return local_; }
@@ -134,14 +136,15 @@ class Link {
   // Decrypts what has arrived; false: it is not what the peer has sent. Throws std::bad_alloc.
   bool open();
   // Receives some bytes behind those of `queue`, or those that the destination of a payload still lacks first.
-  // Throws std::bad_alloc.
-  ssize_t receive_some(ByteQueue* queue);
+  // *more: all the room was filled. Throws std::bad_alloc.
+  ssize_t receive_some(ByteQueue* queue, bool* more);
   void end_frame() noexcept {
     ++frames_received_;
     place_ = kNowhere;
   }
 
   const uint32_t peer_;
+  const uint32_t connection_;
   const FileDescriptor socket_;
   const LinkAddress local_;
   const LinkAddress remote_;
@@ -177,6 +180,7 @@ class Link {
   uint64_t later_since_ns_ = 0;
   uint8_t* memory_ = nullptr;  // where its payload goes if that is kMemory
   uint32_t in_memory_ = 0;     // bytes of it that are there
+  bool is_direct_ = false;     // whether the last payload went to such a place
   bool has_goodbye_ = false;
 };
 

@@ -80,8 +80,8 @@ void Links::connect(const Identity& self, const std::vector<Remote>& remotes, ui
       seals = std::make_unique<Cipher>(connection.send_key, true);
       opens = std::make_unique<Cipher>(connection.receive_key, false);
     }
-    owned_.push_back(
-        std::make_unique<Link>(rank, std::move(connection.socket), std::move(seals), std::move(opens), inbox_));
+    owned_.push_back(std::make_unique<Link>(rank, connection.index, std::move(connection.socket), std::move(seals),
+                                            std::move(opens), inbox_));
     Link* const link = owned_.back().get();
     const uint32_t index = connection.index;
     (index == 0 ? by_rank_[rank] : more_[rank * (connections - 1) + index - 1]) = link;
@@ -192,10 +192,10 @@ void Links::let_go() noexcept {
   receive_mutex_.unlock();
 }
 
-bool Links::look_in_call() noexcept {
+bool Links::look_in_call(uint32_t end) noexcept {
   bool took = false;
   if (!hold()) return false;
-  look_locked(&took);
+  look_locked(&took, nullptr, end);
   if (any_cut_.load(std::memory_order_relaxed)) [[unlikely]]
     take_cuts();
   return took;
@@ -219,7 +219,7 @@ void Links::catch_up() noexcept {
   bool took = true;
   for (int i = 0; took && i < kLooksToCatchUp; ++i) {
     took = false;
-    look_at_all(&took, nullptr);
+    look_at_all(&took, nullptr, kAllConnections);
   }
 }
 
@@ -246,8 +246,8 @@ void Links::fill_and_look(uint32_t rank) noexcept {
   if (hold()) look_locked(&took, by_rank_[rank]);
 }
 
-void Links::look_locked(bool* took, const Link* except) noexcept {
-  if (set_.links().size() <= kFewLinks) return look_at_all(took, except);
+void Links::look_locked(bool* took, const Link* except, uint32_t end) noexcept {
+  if (set_.links().size() <= kFewLinks) return look_at_all(took, except, end);
   for (Link* const link : set_.links()) {
     if (link == except || link->has_ended()) continue;
     if (link->is_behind()) link->flush();
@@ -263,9 +263,9 @@ void Links::look_locked(bool* took, const Link* except) noexcept {
   }
 }
 
-void Links::look_at_all(bool* took, const Link* except) noexcept {
+void Links::look_at_all(bool* took, const Link* except, uint32_t end) noexcept {
   for (Link* const link : set_.links()) {
-    if (link != except) look_at(link, took);
+    if (link != except && link->connection() < end) look_at(link, took);
   }
 }
 
@@ -323,10 +323,10 @@ void Links::take_cuts() noexcept {
   }
 }
 
-bool Lane::look() noexcept {
+bool Lane::look(uint32_t end) noexcept {
   bool took = false;
   for (Link* const link : set_.links()) {
-    if (link->has_ended()) continue;
+    if (link->has_ended() || link->connection() >= end) continue;
     if (link->is_behind()) link->flush();
     if (link->receive(&took)) continue;
     (void)link->give(&took, [] { return false; });

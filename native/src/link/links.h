@@ -19,6 +19,9 @@ namespace nvrar::link {
 // Who looks after the links of a member that is in no call.
 enum class LinksOwner { kThread, kCaller };
 
+// Of those to a rank.
+constexpr uint32_t kAllConnections = ~0u;
+
 class Links;
 
 // Connections that a further thread of the caller looks at.
@@ -27,8 +30,9 @@ class Lane {
   explicit Lane(Links* all) : all_(all) { set_.open(); }
 
   LinkSet& set() noexcept { return set_; }
-  // Takes what has arrived, and goes on with what is left to send. Returns whether chunks were taken.
-  bool look() noexcept;
+  // Takes what has arrived, and goes on with what is left to send. Returns whether chunks were taken. Connections from
+  // this one on are left out.
+  bool look(uint32_t end = kAllConnections) noexcept;
 
  private:
   Links* const all_;
@@ -105,7 +109,8 @@ class Links {
   // links. Returns whether there is a rest.
   bool flush_in_call() noexcept;
   // Takes what has arrived, and goes on with what is left to send. Returns whether packets or chunks were taken.
-  bool look_in_call() noexcept;
+  // Connections from this one on are left out, unless there are many links.
+  bool look_in_call(uint32_t end = kAllConnections) noexcept;
   // The same, and waits for another thread that is looking.
   void catch_up() noexcept;
   // Receives what has arrived from this rank, which the next two then find, and goes on with what is left to send.
@@ -157,8 +162,8 @@ class Links {
   }
   // Skips the link `except`, which may be null. With many links, asks epoll for up to 64 events, and reads the links
   // that have something to read.
-  void look_locked(bool* took, const Link* except = nullptr) noexcept;
-  void look_at_all(bool* took, const Link* except) noexcept;
+  void look_locked(bool* took, const Link* except = nullptr, uint32_t end = kAllConnections) noexcept;
+  void look_at_all(bool* took, const Link* except, uint32_t end) noexcept;
   void look_at(Link* link, bool* took) noexcept;
   void take_cuts() noexcept;
   void broke(Link* link) noexcept;

@@ -50,13 +50,14 @@ struct Descriptor {
   uint8_t device_uuid[sizeof(cuda::Uuid)];
   uint8_t memory[cuda::kMemoryAddressBytes];
   HostKey host;
-  // Used by the CPU backend only.
+  // Of links.
   link::LinkAddress link;
   int32_t links;               // NVRAR_LINKS_*
   uint32_t link_security;      // NVRAR_LINK_*
   uint32_t network_namespace;  // member/host_key.h
   uint32_t quota_group;        // common/cgroup.h
-  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 452];
+  uint32_t link_threads;       // of a rank on a GPU
+  uint8_t unused[NVRAR_DESCRIPTOR_BYTES - 456];
 };
 static_assert(sizeof(Descriptor) == NVRAR_DESCRIPTOR_BYTES);
 

@@ -40,7 +40,7 @@ uint64_t most_crossing_runs(Algorithm algorithm, PacketKind kind, const protocol
 }
 
 CrossingShape crossing_shape_of(Algorithm algorithm, PacketKind kind, const protocol::Topology& topology,
-                                uint32_t partial_parts, uint64_t message_bytes) noexcept {
+                                uint32_t partial_parts, uint64_t message_bytes, uint32_t threads) noexcept {
   CrossingShape shape;
   shape.streams = streams_of(algorithm);
   shape.run_bytes = run_bytes_of(kind);
@@ -51,9 +51,11 @@ CrossingShape crossing_shape_of(Algorithm algorithm, PacketKind kind, const prot
     shape.run_bytes *= partial_parts;
     bytes = rows * shape.run_bytes;
   }
-  // Several chunks travel at once, as long as each is worth a system call.
+  // Several chunks travel at once, one for each thread, as long as each is worth its system calls. A thread that is
+  // alone does better with few: while it sends one, the kernel takes the one before.
   const uint32_t streams = count_of(shape.streams, topology);
-  const uint64_t wanted = std::clamp<uint64_t>(bytes / 4, protocol::kLeastChunkBytes, protocol::kMostChunkBytes);
+  const uint64_t of_a_thread = threads == 1 ? 2 * protocol::kLeastChunkBytes : protocol::kLeastChunkBytes;
+  const uint64_t wanted = std::clamp<uint64_t>(bytes / std::max(threads, 2u), of_a_thread, protocol::kMostChunkBytes);
   const uint64_t least = (bytes + protocol::kMostChunks / streams - 1) / (protocol::kMostChunks / streams);
   shape.chunk_bytes =
       static_cast<uint32_t>(std::min<uint64_t>(round_up(std::max(wanted, least), shape.run_bytes),

@@ -17,10 +17,11 @@ constexpr uint32_t run_bytes_of(protocol::PacketKind kind) noexcept {
 // The most runs of a message that a launch can have: what crosses fits into an area.
 uint64_t most_crossing_runs(Algorithm algorithm, protocol::PacketKind kind, const protocol::Topology& topology,
                             uint32_t partial_parts, uint64_t area_bytes) noexcept;
-// The division of a launch of so many bytes, without what is the rank's own.
+// The division of a launch of so many bytes, without what is the rank's own. threads: of a rank's proxy, the same on
+// all ranks.
 protocol::CrossingShape crossing_shape_of(Algorithm algorithm, protocol::PacketKind kind,
-                                          const protocol::Topology& topology, uint32_t partial_parts,
-                                          uint64_t bytes) noexcept;
+                                          const protocol::Topology& topology, uint32_t partial_parts, uint64_t bytes,
+                                          uint32_t threads) noexcept;
 // What this rank sends of it.
 void give_own_part(protocol::CrossingShape* shape, Algorithm algorithm, const protocol::Launch& launch) noexcept;
 // A block for each chunk, as far as that makes a launch faster, and one for the headers.

@@ -147,13 +147,13 @@ void give_whole_rows(Plan* plan, const Call& call, const RingLayout& layout, uin
 }
 
 void give_crossing_shapes(Plan* plan, const Call& call, const Topology& topology, const KernelShape& kernel,
-                          uint32_t most_blocks) noexcept {
+                          uint32_t most_blocks, uint32_t proxy_threads) noexcept {
   const uint64_t size = call.collective == NVRAR_BARRIER ? 0 : element_bytes(call.data_type);
   const uint32_t parts = call.op == kNoOp ? 0 : element_type(call.data_type).partial_parts;
   const auto shape = [&](uint64_t elements) {
     return crossing_launch_shape(
-        crossing_shape_of(plan->algorithm, plan->packet_kind, topology, parts, elements * size), kernel, most_blocks,
-        plan->tuned);
+        crossing_shape_of(plan->algorithm, plan->packet_kind, topology, parts, elements * size, proxy_threads), kernel,
+        most_blocks, plan->tuned);
   };
   const uint64_t before_last = plan->launches == 0 ? 0 : (plan->launches - 1) * plan->elements_per_launch;
   plan->shape = shape(plan->elements_per_launch);
@@ -176,7 +176,8 @@ Plan plan_of(const Call& call, const RingLayout& layout, const TuningTable& tuni
   if (call.fusion != nullptr && !crosses) give_rows(&plan, call, layout, gpu);
   plan.kernel = kernel_of(call, plan.algorithm, layout.topology, crosses);
   if (crosses) {
-    give_crossing_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu), gpu.most_blocks);
+    give_crossing_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu), gpu.most_blocks,
+                         site.proxy_threads);
   } else if (call.fusion == nullptr) {
     give_shapes(&plan, call, layout.topology, cuda::kernel_shape(plan.kernel, gpu),
                 {.resident = gpu.most_blocks,

@@ -85,6 +85,7 @@ struct PlanSite {
   bool linked = false;                  // on CPUs of several hosts
   const cuda::GpuFacts* gpu = nullptr;  // null: on CPUs
   uint64_t crossing_bytes = 0;  // of an area of what crosses between GPUs of several hosts (protocol/crossing.h); or 0
+  uint32_t proxy_threads = 1;   // of each rank, which carry it
 };
 
 // The whole decision. The call must have passed check_call. Throws NVRAR_INVALID_ARGUMENT if it is a fused all-reduce

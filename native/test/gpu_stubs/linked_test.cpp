@@ -127,6 +127,12 @@ TEST_F(LinkedGroups, RefuseWhatTheyCannotDoInASentence) {
     };
     EXPECT_EQ(with_threads(3), "1 link_threads 3 is none of 0, 1, 2 and 4");
     EXPECT_EQ(with_threads(8), "1 link_threads 8 is none of 0, 1, 2 and 4");
+    const auto with_more_on_rank_1 = [](nvrar_config& config) {
+      link_nodes(config);
+      config.link_threads = config.rank == 0 ? 1 : 2;
+    };
+    EXPECT_EQ(Ranks(2, NVRAR_MEMORY_LOCAL, with_more_on_rank_1).error(),
+              "5 rank 1 has link_threads 2, this rank (0) has 1");
     const auto on_one_gpu = [](nvrar_config& config) {
       link_nodes(config);
       config.ring_bytes = uint64_t{1} << 20;

@@ -120,7 +120,8 @@ class Rank {
                         .send_stride_bytes = bytes,
                         .recv_stride_bytes = bytes,
                         .partial_parts = c.op == kNoOp ? 0 : type.partial_parts};
-    CrossingShape shape = crossing_shape_of(c.algorithm, kind, layout_.topology, launch.partial_parts, bytes);
+    CrossingShape shape =
+        crossing_shape_of(c.algorithm, kind, layout_.topology, launch.partial_parts, bytes, proxy_.budget().threads);
     give_own_part(&shape, c.algorithm, launch);
     const uint64_t run_bytes = run_bytes_of(kind);
     const uint64_t runs = (bytes + run_bytes - 1) / run_bytes;

@@ -137,10 +137,11 @@ class TakenRuns : public ::testing::TestWithParam<bool> {
   Noted inbox_;
   std::pair<FileDescriptor, FileDescriptor> to_wire_ = connection();
   FileDescriptor wire_ = std::move(to_wire_.first);
-  Link sender_{0, std::move(to_wire_.second), cipher(encrypted_, true), nullptr, &inbox_};
+  Link sender_{0, 0, std::move(to_wire_.second), cipher(encrypted_, true), nullptr, &inbox_};
   std::pair<FileDescriptor, FileDescriptor> to_link_ = connection();
   FileDescriptor far_ = std::move(to_link_.first);
-  std::optional<Link> link_{std::in_place, 1, std::move(to_link_.second), nullptr, cipher(encrypted_, false), &inbox_};
+  std::optional<Link> link_{std::in_place, 1, 0, std::move(to_link_.second), nullptr, cipher(encrypted_, false),
+                            &inbox_};
   Bytes sent_;
   size_t arrived_ = 0;
   size_t nexts_ = 0;  // how many were taken as the next ones of their frames

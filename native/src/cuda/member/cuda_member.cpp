@@ -198,6 +198,7 @@ void CudaMember::describe(Descriptor* descriptor) const {
   descriptor->segment = segments_->address();
   descriptor->links = link_config_.links;
   descriptor->link_security = link_config_.link_security;
+  descriptor->link_threads = link_config_.link_threads;
   if (proxy_ != nullptr) descriptor->link = proxy_->talk().address();
   const MemoryAddress address = memory_->address();
   std::memcpy(descriptor->memory, address.bytes, sizeof descriptor->memory);
@@ -350,7 +351,12 @@ void CudaMember::require_device_memory(const char* name, uint64_t address, uint6
 }
 
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
-  return plan_of(call, layout_, tuning, {.gpu = &gpu_, .crossing_bytes = crosses_ ? kCrossingAreaBytes : 0});
+  PlanSite site{.gpu = &gpu_};
+  if (crosses_) {
+    site.crossing_bytes = kCrossingAreaBytes;
+    site.proxy_threads = proxy_->budget().threads;
+  }
+  return plan_of(call, layout_, tuning, site);
 }
 
 FusedArgs CudaMember::fused_args(const KernelArgs& args, const Fusion& fusion, const RowShape& rows,
@@ -407,7 +413,7 @@ void CudaMember::launch_crossing(const Kernel& kernel, const LaunchShape& shape,
                                  const KernelArgs& args, Stream stream, bool captured) {
   CrossingArgs crossing{args, crossing_,
                         crossing_shape_of(plan.algorithm, plan.packet_kind, layout_.topology, args.launch.partial_parts,
-                                          args.launch.bytes)};
+                                          args.launch.bytes, proxy_->budget().threads)};
   give_own_part(&crossing.shape, plan.algorithm, args.launch);
   const uint64_t due = captured ? 0 : proxy_->due_with_next();
   launch(kernel, shape, {}, &crossing, stream, captured);

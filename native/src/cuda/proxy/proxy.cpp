@@ -34,7 +34,7 @@ constexpr int kPauseMs = 2;
 constexpr uint64_t kLateNs = kNsPerSecond;
 constexpr useconds_t kLeavePollUs = 50;
 constexpr uint32_t kLooksBetweenClocks = 64;
-constexpr uint32_t kLooksBetweenScans = 16;
+constexpr uint32_t kLooksBetweenScans = 64;
 
 uint64_t load(const uint64_t& word) noexcept { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 void store(uint64_t* word, uint64_t value) noexcept { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
@@ -261,9 +261,10 @@ bool Proxy::carries_all() const noexcept {
   });
 }
 
-bool Proxy::look(const Worker& worker) noexcept {
+// At the connections of the first so many chunks.
+bool Proxy::look(const Worker& worker, uint32_t chunks) noexcept {
   link::Links& links = talk_.links();
-  return worker.index == 0 ? links.look_in_call() : links.lane(worker.index).look();
+  return worker.index == 0 ? links.look_in_call(chunks) : links.lane(worker.index).look(chunks);
 }
 
 // Waits for a socket, a launch or the end, for a moment. launches: that the thread knows of.
@@ -284,7 +285,9 @@ void Proxy::run(Worker* worker) noexcept {
   bool busy = false;
   for (uint64_t looks = 1; !ends_.load(std::memory_order_acquire); ++looks) {
     worker->looks.store(looks, std::memory_order_relaxed);
-    busy = find_due(worker, looks % kLooksBetweenScans == 0 ? kMostChunks : worker->chunks) || busy;
+    // A connection that the latest launches have not used costs a system call, too.
+    const uint32_t chunks = looks % kLooksBetweenScans == 0 ? kMostChunks : worker->chunks;
+    busy = find_due(worker, chunks) || busy;
     busy = send_due(worker) || busy;
     if (worker->index == 0) busy = carry_transfers() || busy;
     if (!has_sent_all && leaves_.load(std::memory_order_acquire)) {
@@ -292,7 +295,7 @@ void Proxy::run(Worker* worker) noexcept {
                      (worker->index != 0 || !has_transfers_.load() || carries_all());
       if (has_sent_all) have_sent_all_.fetch_add(1, std::memory_order_release);
     }
-    busy = look(*worker) || busy;
+    busy = look(*worker, chunks) || busy;
     if (looks % kLooksBetweenClocks != 0) continue;
     const uint64_t now_ns = monotonic_ns();
     const uint64_t launches_now = launches_.load();
@@ -303,7 +306,7 @@ void Proxy::run(Worker* worker) noexcept {
       pause(*worker, launches);
       worker->looks.store(++looks, std::memory_order_relaxed);
       // A frame may have waited for the kernel's epoch.
-      busy = look(*worker);
+      busy = look(*worker, kMostChunks);
       busy = find_due(worker, kMostChunks) || busy;
       busy = send_due(worker) || busy;  // a socket may take more by now
       busy = (worker->index == 0 && carry_transfers()) || busy;

@@ -57,6 +57,7 @@ class Proxy final : public link::Inbox {
   // A launch was enqueued, or captured. The threads look all the time until the kernels have reached this epoch, and
   // for a while after that. due: 0 of a captured one, because its graph may be launched at any time, or never.
   void launched(uint64_t due) noexcept;
+  const Budget& budget() const noexcept { return budget_; }
   // How often the first thread has looked for bells.
   uint64_t looks() const noexcept { return workers_[0]->looks.load(std::memory_order_relaxed); }
   // A batch of transfers was enqueued: the first thread carries what they write, for a while all the time.
@@ -126,7 +127,7 @@ class Proxy final : public link::Inbox {
   bool find_due(Worker* worker, uint32_t chunks) noexcept;
   bool send_due(Worker* worker) noexcept;
   bool is_first(const link::Link& link) const noexcept { return talk_.links().to(link.peer()) == &link; }
-  bool look(const Worker& worker) noexcept;
+  bool look(const Worker& worker, uint32_t chunks) noexcept;
   void pause(const Worker& worker, uint64_t launches) noexcept;
   bool has_rung(const Worker& worker) const noexcept;
   bool has_something_to_send(const Worker& worker) const noexcept;

@@ -2,6 +2,8 @@
 // instructions.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/launch/access.cuh"
 #include "protocol/element.h"
 
@@ -9,6 +11,9 @@ namespace nvrar::cuda {
 
 template <class Element>
 struct WordSum;
+template <class Element>
+constexpr bool kHasWordSum = std::is_same_v<Element, protocol::Float32> ||
+                             std::is_same_v<Element, protocol::Bfloat16> || std::is_same_v<Element, protocol::Float16>;
 
 template <>
 struct WordSum<protocol::Float32> {

@@ -101,6 +101,7 @@ template <class Element, uint32_t kBytes, bool kNodes>
 class Sums {
  public:
   using Values = Accumulators<Element, kBytes>;
+  using Of = Element;
   using Partial = typename Values::Crossing;
   // Two ranks are added in one way, whether they share a node or not.
   using OfPair = Sums<Element, kBytes, false>;
