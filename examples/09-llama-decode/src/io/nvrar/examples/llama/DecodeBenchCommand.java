@@ -119,7 +119,8 @@ public final class DecodeBenchCommand implements NvrarCommand {
     LoadRequest load = new LoadRequest(source, prefill.most(), capacities.toArray(int[][]::new));
     RayCluster cluster = RayCluster.connect(options.address());
     try (cluster) {
-      ActorPlaces places = ActorPlaces.choose(Backend.CUDA, options.ranks(), 1, config);
+      ActorPlaces places =
+          ActorPlaces.choose(Backend.CUDA, options.ranks(), options.nodes(), config);
       try (DecodeSession session = DecodeSession.open(places, HEAP, load)) {
         return measured(session, load, config);
       }

@@ -66,8 +66,16 @@ final class DecodeBenchOptions {
       paramLabel = "N",
       description =
           "Number of actors, each with a GPU, 1 to 8; divides the attention heads (default: as"
-              + " many of up to 4 as a node has and as divide the heads).")
+              + " many of up to 4 as the nodes of --nodes have and as divide the heads).")
   private @Nullable Integer ranks;
+
+  @Option(
+      names = "--nodes",
+      paramLabel = "N",
+      defaultValue = "1",
+      description =
+          "Number of the cluster's nodes that the actors are on (default: ${DEFAULT-VALUE}).")
+  private int nodes;
 
   @Option(
       names = "--batch",
@@ -143,7 +151,9 @@ final class DecodeBenchOptions {
           "Terabytes that a GPU reads in a second, for the floor (default: this is measured).")
   private @Nullable Double bandwidth;
 
-  @Option(names = "--no-torch", description = "Without PyTorch, where python3 has it.")
+  @Option(
+      names = "--no-torch",
+      description = "Without PyTorch, where python3 has it; it is for one node.")
   private boolean withoutTorch;
 
   @Option(
@@ -199,6 +209,7 @@ final class DecodeBenchOptions {
     }
     require("--layers", layers == null ? 1 : layers, 1, Integer.MAX_VALUE);
     require("--ranks", ranks == null ? 1 : ranks, 1, Groups.MAX_NODE_SIZE);
+    require("--nodes", nodes, 1, ranks == null ? Groups.MAX_NODE_SIZE : ranks);
     require("--steps", steps, 1, BenchCell.MAX_STEPS);
     require("--repeats", repeats, 1, MAX_BLOCKS);
     require("--warmup", warmup, 0, MAX_BLOCKS);
@@ -297,6 +308,10 @@ final class DecodeBenchOptions {
     return ranks;
   }
 
+  int nodes() {
+    return nodes;
+  }
+
   /** Tokens of the prompts whose first tokens are timed, in order. */
   List<Integer> prompts() {
     return prompts;
@@ -308,7 +323,7 @@ final class DecodeBenchOptions {
   }
 
   boolean withTorch() {
-    return !withoutTorch;
+    return !withoutTorch && nodes == 1;
   }
 
   @Nullable String address() {

@@ -24,6 +24,9 @@ final class DecodeSession implements AutoCloseable {
   private static final String GROUP = "llama";
   private static final int CHECK_MILLIS = 5000;
 
+  /** Of a member; between nodes. */
+  private static final int LINK_THREADS = 4;
+
   private final ActorPlaces places;
   private final RayActorGroup<LlamaActor> actors;
   private final RayCollectiveGroup group;
@@ -108,8 +111,13 @@ final class DecodeSession implements AutoCloseable {
     boolean programmatic =
         Ray.get(actors.callAll(LlamaActor::takesProgrammaticLaunch)).stream().allMatch(yes -> yes);
     // Nothing else runs on the actors' GPUs, and the engine's kernels keep the rule of programmatic
-    // launch.
-    return config.backend(Backend.CUDA).exclusive(true).programmaticLaunch(programmatic).build();
+    // launch. A host of GPUs has cores for the threads of its links.
+    return config
+        .backend(Backend.CUDA)
+        .exclusive(true)
+        .programmaticLaunch(programmatic)
+        .linkThreads(LINK_THREADS)
+        .build();
   }
 
   /** Where the actors are. */
