@@ -258,7 +258,12 @@ abstract class ActorsContract {
   final RayActorGroup<Probe> actors(int count) {
     assumeTrue(
         count <= gpus, () -> String.format(Locale.ROOT, "needs %d GPUs, here are %d", count, gpus));
-    return RayActorGroup.create(Probe::new, count, Options.gpus(1));
+    return RayActorGroup.create(Probe::new, count, Options.gpus(1).nodes(nodes()));
+  }
+
+  /** How many nodes of the cluster the actors are on. */
+  int nodes() {
+    return 1;
   }
 
   final RayCollectiveGroup create(String name, List<ActorHandle<Probe>> actors) {

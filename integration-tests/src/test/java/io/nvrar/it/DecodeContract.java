@@ -44,6 +44,11 @@ abstract class DecodeContract {
   /** Options of a decode that takes seconds, in which there is time for a member to be lost. */
   abstract List<String> longDecode(Path directory) throws IOException;
 
+  /** Options that say where the actors are. */
+  List<String> places() {
+    return List.of();
+  }
+
   /** As many ranks as the command has by itself. */
   private static int ranks(RayCluster cluster) {
     return Math.min(4, Integer.highestOneBit(cluster.gpus()));
@@ -166,16 +171,17 @@ abstract class DecodeContract {
   }
 
   /** Decodes with the model that is shipped. */
-  private static ChildJvm decode(RayCluster cluster, String... options) throws IOException {
+  private ChildJvm decode(RayCluster cluster, String... options) throws IOException {
     List<String> all = new ArrayList<>(List.of("--model", MODEL.toString()));
     all.addAll(List.of(options));
     return command(cluster, all);
   }
 
-  private static ChildJvm command(RayCluster cluster, List<String> options) throws IOException {
+  private ChildJvm command(RayCluster cluster, List<String> options) throws IOException {
     List<String> command =
         new ArrayList<>(List.of(Main.class.getName(), "decode", "--address", cluster.address()));
     command.addAll(options);
+    command.addAll(places());
     return ForkedJvm.driver(cluster, command.toArray(String[]::new));
   }
 

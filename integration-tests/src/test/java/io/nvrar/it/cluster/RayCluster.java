@@ -86,20 +86,25 @@ public final class RayCluster implements AutoCloseable {
       }
       ProcessBuilder builder = new ProcessBuilder(command);
       builder.redirectError(Redirect.INHERIT);
-      builder.environment().remove("RAY_ADDRESS");
-      builder.environment().put("RAY_USAGE_STATS_ENABLED", "0");
-      // The raylet starts its Java workers with the first java on its path.
-      builder
-          .environment()
-          .merge(
-              "PATH",
-              Path.of(System.getProperty("java.home"), "bin") + ":" + venv.resolve("bin"),
-              (path, ours) -> ours + ":" + path);
+      prepare(builder, venv);
       Process keeper = builder.start();
       return new RayCluster(keeper, awaitAddress(keeper), realGpus).connect();
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
+  }
+
+  /** The environment of a process that starts nodes. */
+  static void prepare(ProcessBuilder builder, Path venv) {
+    builder.environment().remove("RAY_ADDRESS");
+    builder.environment().put("RAY_USAGE_STATS_ENABLED", "0");
+    // The raylet starts its Java workers with the first java on its path.
+    builder
+        .environment()
+        .merge(
+            "PATH",
+            Path.of(System.getProperty("java.home"), "bin") + ":" + venv.resolve("bin"),
+            (path, ours) -> ours + ":" + path);
   }
 
   /** Ends at the latest with the keeper's own deadline. */
@@ -194,7 +199,7 @@ public final class RayCluster implements AutoCloseable {
     }
   }
 
-  private static String property(String name) {
+  static String property(String name) {
     return Objects.requireNonNull(System.getProperty(name), name);
   }
 }

@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  * their own, so the library takes them for processes of another machine and links them by TCP, here
  * over loopback. They have the pids, the files and the network of this machine.
  */
-final class SimulatedHosts {
+public final class SimulatedHosts {
   private static final String BOOT_ID = "/proc/sys/kernel/random/boot_id";
 
   /** Its arguments: the file of the boot id, the host name, the command. Keeps its pid. */
@@ -33,7 +33,7 @@ final class SimulatedHosts {
   /**
    * @param directory where the hosts' files are made
    */
-  SimulatedHosts(Path directory) throws IOException {
+  public SimulatedHosts(Path directory) throws IOException {
     this.directory = Files.createDirectories(directory);
   }
 
@@ -42,7 +42,7 @@ final class SimulatedHosts {
    *
    * @param host its number; 0 is this machine itself
    */
-  List<String> on(int host, List<String> command) throws IOException {
+  public List<String> on(int host, List<String> command) throws IOException {
     if (host == 0) {
       return command;
     }
