@@ -44,6 +44,7 @@ struct Row {
   std::optional<Cell> in_place;
   std::string mode = "calls";  // on GPUs mode_name
   std::string implementation;  // empty: the output's own
+  double core_seconds = 0;     // of the threads of all ranks but the calling ones, for a call; 0: not measured
 };
 
 // The cost of a group on GPUs.

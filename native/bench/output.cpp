@@ -90,6 +90,10 @@ void Output::show(const Row& row) {
       std::printf(" | %9s %7s %7s %6s", "-", "-", "-", "-");
     }
     std::printf("\n");
+    if (row.core_seconds != 0) {
+      std::printf("# its ranks' threads for links took %.2f core-seconds a GB of the message\n",
+                  row.core_seconds * 1e9 / static_cast<double>(row.problem.bytes()));
+    }
     std::fflush(stdout);
   }
   write_cell(row, "out", row.out_of_place);

@@ -180,16 +180,28 @@ class Bench:
         """Of each batch on this rank, in us a call."""
         begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
         us = []
+        self.others = 0.0
         for batch in range(self.options.warmup + self.options.repeats):
             torch.cuda.synchronize()
             self.barrier.wait()
+            before = time.process_time() - time.thread_time()
             begin.record(stream)
             submit()
             end.record(stream)
             end.synchronize()
             if batch >= self.options.warmup:
                 us.append(begin.elapsed_time(end) * 1e3 / iterations)
+                self.others += time.process_time() - time.thread_time() - before
         return us
+
+    def say_core_seconds(self, name, mode, call, iterations):
+        """Collective: of the threads of all ranks but the calling ones."""
+        others = torch.tensor(self.others, device=self.device, dtype=torch.float64)
+        dist.all_reduce(others)
+        gigabytes = self.bytes_of(call) * iterations * self.options.repeats / 1e9
+        if self.rank == 0:
+            took = f"{others.item() / gigabytes:.2f} core-seconds a GB of the message"
+            print(f"peers_bench: {name} {mode} {self.bytes_of(call)} bytes: its threads took {took}", file=sys.stderr, flush=True)
 
     def slowest(self, us):
         """Collective: per batch, of the ranks the slowest; sorted."""
@@ -252,6 +264,8 @@ class Bench:
         with torch.cuda.stream(stream):
             submit = self.together(name, what, submission)
             us = self.together(name, what, lambda: self.times(submit, stream, iterations))
+            if self.options.links != 0:
+                self.say_core_seconds(name, mode, call, iterations)
             wrong = self.together(name, what, check)
             self.add(
                 name, call, "in" if result is given else "out", mode, self.slowest(us), iterations, self.total(wrong)

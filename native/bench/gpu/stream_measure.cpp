@@ -1,6 +1,7 @@
 #include "gpu/stream_measure.h"
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -96,6 +97,16 @@ struct Lane {
 };
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
+// What the threads of this process but the calling one have taken of the processor.
+double other_threads_seconds() {
+  const auto seconds = [](clockid_t clock) {
+    timespec now{};
+    ::clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  };
+  return seconds(CLOCK_PROCESS_CPUTIME_ID) - seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
 // Back-to-back calls on the stream of each lane, and the time of each batch on this rank.
 class Chain {
  public:
@@ -121,6 +132,7 @@ class Chain {
   void time(Team* team, int warmup, int batches) {
     for (int i = 0; i < warmup + batches; ++i) {
       team->meet();
+      const double before = other_threads_seconds();
       begin_.record(lanes_.front()->stream);
       submit();
       for (size_t lane = 0; lane < lanes_.size(); ++lane) ends_[lane].record(lanes_[lane]->stream);
@@ -129,8 +141,17 @@ class Chain {
         end.synchronize();
         us = std::max(us, end.us_since(begin_));
       }
-      if (i >= warmup) us_.push_back(us / iterations_);
+      if (i < warmup) continue;
+      us_.push_back(us / iterations_);
+      other_threads_seconds_ += other_threads_seconds() - before;
     }
+  }
+
+  // Collective: what the other threads of all ranks took of the processor in a call.
+  double core_seconds_of_a_call(Team* team) const {
+    const std::vector<double> of_ranks = team->exchange(other_threads_seconds_);
+    const auto calls = static_cast<double>(us_.size()) * iterations_;
+    return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0) / calls;
   }
 
   // Collective: returns the time of the slowest rank for each batch.
@@ -151,6 +172,7 @@ class Chain {
   Event begin_;
   std::vector<Event> ends_;
   std::vector<double> us_;
+  double other_threads_seconds_ = 0;
 };
 
 // The measurement of one size, for all contestants in all modes.
@@ -265,6 +287,7 @@ class Size {
     row.iterations = iterations_;
     row.out_of_place = cell_of(&us, wrong);
     row.mode = mode_name(entry.mode);
+    if (options_.links > 0) row.core_seconds = entry.chain->core_seconds_of_a_call(team_);
     row.implementation = entry.contestants.front()->name();
     for (const Alone& alone : alone_) {
       if (alone.mode != entry.mode) continue;

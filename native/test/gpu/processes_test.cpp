@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <string>
 
@@ -230,6 +232,33 @@ class StoppedRankOnHosts : public ::testing::Test {
     EXPECT_TRUE(group.join(30));
   }
 };
+
+// Neither a group that has made calls nor one that replays graphs takes more when it has nothing to do.
+TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
+  skip_unless_two_gpus();
+  if (::testing::Test::IsSkipped()) return;
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kCount, 73, 1);
+  ProcessGroup group(2, {.timeout_ns = 20'000 * kMs, .ranks_per_node = 1, .linked = true},
+                     [&](int rank, nvrar_comm* comm, Board* board) {
+                       (void)context_of(rank);
+                       ++board->ready;
+                       while (board->ready < 2) ::usleep(200);
+                       for (uint64_t i = 0; i < 20; ++i) {
+                         run_case(rank, 2, comm, pool,
+                                  {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount, i});
+                       }
+                       constexpr double kSeconds = 3;
+                       ::usleep(100'000);
+                       const std::clock_t before = std::clock();
+                       ::usleep(static_cast<useconds_t>(kSeconds * 1e6));
+                       const double cores = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC / kSeconds;
+                       std::printf("an idle member of a group on GPU hosts takes %.4f of a core\n", cores);
+                       EXPECT_LT(cores, 0.015);
+                       ++board->ready;
+                       while (board->ready < 4) ::usleep(1000);
+                     });
+  EXPECT_TRUE(group.join(60));
+}
 
 TEST_F(StoppedRankOnHosts, ForLessThanTheLimitOnlyDelays) { stop_rank_1(20'000 * kMs, 1'500, 2, NVRAR_OK); }
 
