@@ -123,7 +123,7 @@ final class LeakCheck {
         .forEach(
             (what, number) -> {
               int allowed = before.getOrDefault(what, what.startsWith("/") ? 1 : 0);
-              if (what.startsWith("/memfd:") || number > allowed) {
+              if (what.startsWith("/memfd:nvrar") || number > allowed) {
                 problems.add(
                     String.format(
                         Locale.ROOT,

@@ -27,6 +27,7 @@ final class Report {
   private final Map<Integer, Integer> worlds = new TreeMap<>();
   private int linkedGroups;
   private int encryptedGroups;
+  private int gpuGroups;
   private long linkedCalls;
   private final List<String> complaints = new ArrayList<>();
   private final List<String> explanation = new ArrayList<>();
@@ -75,6 +76,7 @@ final class Report {
     worlds.merge(group.worldSize(), 1, Integer::sum);
     if (group.isLinked()) {
       linkedGroups++;
+      gpuGroups += group.isOnGpus() ? 1 : 0;
       encryptedGroups += group.config().linkSecurity() == LinkSecurity.ENCRYPTED ? 1 : 0;
     }
   }
@@ -158,9 +160,10 @@ final class Report {
     lines.add(
         String.format(
             Locale.ROOT,
-            "groups on several hosts: %d, of them with encrypted links %d; calls in them: %d",
+            "groups on several hosts: %d, of them with encrypted links %d, on GPUs %d; calls in them: %d",
             linkedGroups,
             encryptedGroups,
+            gpuGroups,
             linkedCalls));
     lines.add("rounds by fault: drawn, happened, slowest exception after it, how ranks ended");
     faults.forEach(

@@ -1,5 +1,7 @@
 package io.nvrar.tools.soak;
 
+import io.nvrar.Backend;
+import io.nvrar.device.Devices;
 import io.nvrar.tools.NvrarCommand;
 import io.nvrar.tools.soak.plan.Fleet;
 import io.nvrar.tools.soak.worker.WorkerMain;
@@ -66,7 +68,7 @@ public final class SoakCommand implements NvrarCommand {
       names = "--hosts",
       description = {
         "Hosts, of which all but one are simulated and have a quarter as many processes each; links over loopback connect them. The rounds depend on it, too.",
-        "Default: 3 where this user may mount, else 1."
+        "Default: 3, or as many as there are GPUs up to 8, where this user may mount; else 1."
       })
   private @Nullable Integer hosts;
 
@@ -96,17 +98,21 @@ public final class SoakCommand implements NvrarCommand {
         hosts == null || (hosts >= 1 && hosts <= MAX_HOSTS),
         String.format(Locale.ROOT, "--hosts is %d, must be 1 to %d", hosts, MAX_HOSTS));
     PrintWriter out = Objects.requireNonNull(spec).commandLine().getOut();
-    Fleet fleet = new Fleet(workers, hosts(out));
+    int here = Devices.unavailabilityCause(Backend.CUDA) == null ? Devices.count(Backend.CUDA) : 0;
+    int fleetHosts = hosts(out, here);
+    int gpus = Math.min(here, fleetHosts);
+    Fleet fleet = new Fleet(workers, fleetHosts, gpus > 1 ? gpus : 0);
     long drawnFrom = seed == null ? new SecureRandom().nextInt(1_000_000_000) : seed;
     Path directory = directory(drawnFrom);
     out.printf(
         Locale.ROOT,
-        "soak: seed %d, from round %d, %.1f minutes, %d workers, %d hosts, logs in %s%n",
+        "soak: seed %d, from round %d, %.1f minutes, %d workers, %d hosts, GPUs on %d of them, logs in %s%n",
         drawnFrom,
         fromRound,
         minutes,
         workers,
         fleet.hosts(),
+        fleet.gpus(),
         directory);
     Report report =
         new Soak(
@@ -129,7 +135,7 @@ public final class SoakCommand implements NvrarCommand {
     return FAILED;
   }
 
-  private int hosts(PrintWriter out) throws IOException, InterruptedException {
+  private int hosts(PrintWriter out, int gpus) throws IOException, InterruptedException {
     if (hosts != null && hosts == 1) {
       return 1;
     }
@@ -144,7 +150,7 @@ public final class SoakCommand implements NvrarCommand {
           obstacle);
       return 1;
     }
-    return hosts == null ? DEFAULT_HOSTS : hosts;
+    return hosts == null ? Math.min(Math.max(DEFAULT_HOSTS, gpus), MAX_HOSTS) : hosts;
   }
 
   private void check(boolean fine, String complaint) {

@@ -128,9 +128,10 @@ final class Verdict {
               : complete;
       case CLOSE_IN_CALL ->
           complete
-              || (atFault
-                  ? outcome.is(IllegalStateException.class)
-                  : concerned && ends(outcome, "rank " + fault.rank()));
+              || (atFault && outcome.is(IllegalStateException.class))
+              // On a GPU the rank itself may hear it, when it waits for its call.
+              || ((atFault ? group.isOnGpus() : concerned)
+                  && ends(outcome, "rank " + fault.rank()));
       case CUT_LINK -> complete || (concerned && (namesAnEnd(outcome) || hearsOfAClose(outcome)));
       case KILL -> afterLoss(group, rank, outcome);
       case LONG_STOP -> afterLongStop(group, rank, outcome);

@@ -90,6 +90,7 @@ final class WorkerPool {
     command.add(Long.toString(seed));
     command.add(Integer.toString(fleet.onFirstHost()));
     command.add(Integer.toString(fleet.hosts()));
+    command.add(Integer.toString(fleet.gpus()));
     return command;
   }
 
@@ -131,7 +132,9 @@ final class WorkerPool {
 
   private WorkerProcess startOne(int index) throws IOException {
     int host = index < fleet.size() ? fleet.hostOf(index) : 0;
-    ProcessBuilder start = AnswerPipe.starting(command);
+    List<String> ofHost = new ArrayList<>(command);
+    ofHost.add(Integer.toString(host));
+    ProcessBuilder start = AnswerPipe.starting(ofHost);
     start.command(hosts.on(host, start.command()));
     WorkerProcess worker =
         WorkerProcess.start(start, directory.resolve("worker-" + index + ".log"));

@@ -14,7 +14,7 @@ final class CorruptingWorker {
   private CorruptingWorker() {}
 
   public static void main(String[] args) throws IOException {
-    WorkerMain.serve(args, (ticket, rank) -> corrupting(Groups.join(ticket, rank)));
+    WorkerMain.serve(args, (ticket, rank, device) -> corrupting(Groups.join(ticket, rank, device)));
   }
 
   private static CollectiveGroup corrupting(CollectiveGroup group) {

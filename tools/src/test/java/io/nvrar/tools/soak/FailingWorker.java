@@ -12,8 +12,8 @@ final class FailingWorker {
   public static void main(String[] args) throws IOException {
     WorkerMain.serve(
         args,
-        (ticket, rank) -> {
-          var group = Groups.join(ticket, rank);
+        (ticket, rank, device) -> {
+          var group = Groups.join(ticket, rank, device);
           if (rank == 1) {
             group.close();
             throw new CollectiveException("nothing is wrong");

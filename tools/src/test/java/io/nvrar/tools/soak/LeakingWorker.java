@@ -17,7 +17,7 @@ final class LeakingWorker {
     List<ServerSocket> forgotten = new ArrayList<>();
     WorkerMain.serve(
         args,
-        (ticket, rank) -> {
+        (ticket, rank, device) -> {
           if (rank == 1) {
             Announcement.of("forgotten", "id", 2, "cpu", rank, "host", "machine", new byte[8]);
             synchronized (forgotten) {
@@ -28,7 +28,7 @@ final class LeakingWorker {
               }
             }
           }
-          return Groups.join(ticket, rank);
+          return Groups.join(ticket, rank, device);
         });
   }
 }

@@ -16,9 +16,9 @@ final class MutteringWorker {
   public static void main(String[] args) throws IOException {
     WorkerMain.serve(
         args,
-        (ticket, rank) -> {
+        (ticket, rank, device) -> {
           mutter();
-          return Groups.join(ticket, rank);
+          return Groups.join(ticket, rank, device);
         });
   }
 

@@ -23,7 +23,7 @@ class ReportTest {
       Report report, Fault.Kind kind, int rounds, boolean happened, Outcome outcome) {
     Round round =
         IntStream.iterate(0, number -> number + 1)
-            .mapToObj(number -> Round.draw(1, number, new Fleet(4, 2)))
+            .mapToObj(number -> Round.draw(1, number, new Fleet(4, 2, 0)))
             .filter(drawn -> drawn.fault().kind() == kind)
             .findFirst()
             .orElseThrow();

@@ -28,7 +28,7 @@ class SoakTest {
   @TempDir private Path directory;
 
   private Report soak(Class<?> worker, int rounds) throws Exception {
-    return soak(worker, 0, rounds, new Fleet(2, 1));
+    return soak(worker, 0, rounds, new Fleet(2, 1, 0));
   }
 
   private Report soak(Class<?> worker, int firstRound, int rounds, Fleet fleet) throws Exception {
@@ -58,7 +58,7 @@ class SoakTest {
   @Test
   void roundsOverLinksPass() throws Exception {
     assumeHosts();
-    Report report = soak(WorkerMain.class, 0, 8, new Fleet(2, 3));
+    Report report = soak(WorkerMain.class, 0, 8, new Fleet(2, 3, 0));
     assertThat(report.complaints()).isEmpty();
     assertThat(said)
         .anySatisfy(line -> assertThat(line).matches("groups on several hosts: [1-9].*"));
@@ -67,7 +67,7 @@ class SoakTest {
   @Test
   void aLinkThatIsCutDuringCallsFailsAllRanksWithTheLossOfAnEnd() throws Exception {
     assumeHosts();
-    Fleet fleet = new Fleet(4, 2);
+    Fleet fleet = new Fleet(4, 2, 0);
     // Early in many calls, so that it comes in time.
     int round =
         IntStream.iterate(0, number -> number + 1)

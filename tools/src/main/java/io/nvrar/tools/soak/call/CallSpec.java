@@ -1,6 +1,7 @@
 package io.nvrar.tools.soak.call;
 
 import io.nvrar.Algorithm;
+import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
 import java.util.ArrayList;
@@ -45,14 +46,14 @@ public record CallSpec(
     }
   }
 
-  public static CallSpec draw(Dice dice, Shape shape) {
+  public static CallSpec draw(Dice dice, Shape shape, Backend backend) {
     Collective collective = dice.pick(BY_WEIGHT);
     DataType type = dice.pick(TYPES);
     return new CallSpec(
         collective,
         type,
         dice.pick(opsOf(type)),
-        dice.pick(algorithmsOf(shape)),
+        dice.pick(algorithmsOf(shape, backend)),
         collective == Collective.BARRIER ? 0 : drawCount(dice, type, shape.worldSize()),
         dice.between(0, shape.worldSize() - 1),
         dice.chance(0.5),
@@ -77,10 +78,14 @@ public record CallSpec(
         .toList();
   }
 
-  private static List<Algorithm> algorithmsOf(Shape shape) {
-    return shape.isOneNode()
-        ? List.of(Algorithm.AUTO, Algorithm.ONE_SHOT, Algorithm.TWO_SHOT)
-        : List.of(Algorithm.values());
+  private static List<Algorithm> algorithmsOf(Shape shape, Backend backend) {
+    if (shape.isOneNode()) {
+      return List.of(Algorithm.AUTO, Algorithm.ONE_SHOT, Algorithm.TWO_SHOT);
+    }
+    return List.of(Algorithm.values()).stream()
+        // GPUs of several nodes refuse it.
+        .filter(algorithm -> backend == Backend.CPU || algorithm != Algorithm.TWO_SHOT)
+        .toList();
   }
 
   /**

@@ -62,14 +62,18 @@ public final class CheckedCall {
   }
 
   /**
-   * On some ranks the thread has other rounding or denormal modes during the call, as after loading
-   * a library linked with -ffast-math. The results must have the same bits.
+   * Returns when the result is there: a call on a GPU returns earlier, and its failure is thrown to
+   * who waits for the stream.
+   *
+   * <p>On some ranks the thread has other rounding or denormal modes during the call, as after
+   * loading a library linked with -ffast-math. The results must have the same bits.
    */
   private static void call(
       CollectiveGroup group, CallSpec call, DeviceBuffer send, DeviceBuffer recv) {
     Dice dice = Dice.of(call.seed(), group.rank());
     if (!dice.chance(FOREIGN)) {
       call.collective().run(group, call, send, recv);
+      group.stream().synchronize();
       return;
     }
     int word = FloatControl.DEFAULT | dice.pick(FOREIGN_WORDS);
@@ -90,6 +94,7 @@ public final class CheckedCall {
               after,
               word));
     }
+    group.stream().synchronize();
   }
 
   private static long sent(int rank, ElementCounts extent, int at, Expectation all, int index) {

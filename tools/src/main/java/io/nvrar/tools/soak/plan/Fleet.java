@@ -9,8 +9,10 @@ import java.util.stream.IntStream;
  *
  * @param onFirstHost the workers of host 0
  * @param hosts the number of hosts
+ * @param gpus the number of hosts that have a GPU, the one with the host's number; 0, or at least 2
+ *     so that groups on GPUs can be drawn
  */
-public record Fleet(int onFirstHost, int hosts) {
+public record Fleet(int onFirstHost, int hosts, int gpus) {
   private static final int SHARE = 4;
 
   private int onAnyOther() {

@@ -22,10 +22,12 @@ import java.util.stream.IntStream;
 final class GroupDraw {
   private static final double SPLITS = 0.3;
   private static final double LINKED = 0.5;
+  private static final double ON_GPUS = 0.5;
 
   /** More than a node has, because groups on several hosts may have more. */
   private static final int MAX_LINKED_RANKS = 12;
 
+  private static final List<Integer> LINK_THREADS = List.of(1, 2, 4);
   private static final List<Integer> RING_BYTES = List.of(0, 8192, 16384, 65536, 1 << 20);
 
   /** All of them mean loopback, by which the simulated hosts reach each other. */
@@ -62,24 +64,30 @@ final class GroupDraw {
   /** The host of each rank. */
   private final List<Integer> hosts;
 
+  private final Backend backend;
   private final int gpusPerNode;
   private final Shape shape;
 
   /**
+   * @param isFirst whether it is the first group of the round. Only that may be on GPUs: kernels of
+   *     two processes take turns on a GPU, so two groups there would wait for each other
    * @param kind the kind of fault in this group
    * @param ofRound the kind of fault in any group of the round, which may affect shared processes
    */
-  GroupDraw(Dice dice, Fleet fleet, Fault.Kind kind, Fault.Kind ofRound) {
+  GroupDraw(Dice dice, Fleet fleet, boolean isFirst, Fault.Kind kind, Fault.Kind ofRound) {
     this.dice = dice;
     this.fleet = fleet;
     this.kind = kind;
     this.ofRound = ofRound;
     if (kind.needsLinks() || (fleet.hosts() > 1 && dice.chance(LINKED))) {
-      worldSize = dice.between(2, MAX_LINKED_RANKS);
-      hosts = drawHosts();
+      boolean onGpus = isFirst && fleet.gpus() > 0 && dice.chance(ON_GPUS);
+      backend = onGpus ? Backend.CUDA : Backend.CPU;
+      worldSize = dice.between(2, onGpus ? fleet.gpus() : MAX_LINKED_RANKS);
+      hosts = onGpus ? drawHostsWithGpus() : drawHosts();
       gpusPerNode = 0; // each host is a node
       shape = Shape.ofHosts(hosts);
     } else {
+      backend = Backend.CPU;
       worldSize = dice.between(kind.leastWorldSize, Groups.MAX_NODE_SIZE);
       hosts = Collections.nCopies(worldSize, 0);
       gpusPerNode = dice.chance(0.5) ? 0 : dice.between(1, worldSize);
@@ -105,6 +113,11 @@ final class GroupDraw {
     return List.copyOf(drawn);
   }
 
+  /** As many hosts as ranks, in any order. */
+  private List<Integer> drawHostsWithGpus() {
+    return Arrays.stream(dice.permutation(fleet.gpus())).limit(worldSize).boxed().toList();
+  }
+
   GroupPlan draw(int round, int index) {
     List<CallSpec> calls = drawCalls();
     int victim = dice.between(0, worldSize - 1);
@@ -127,7 +140,7 @@ final class GroupDraw {
     int count = kind.comesAnytime() ? dice.between(15, 50) : dice.between(2, 20);
     List<CallSpec> calls = new ArrayList<>();
     for (int i = 0; i < count; i++) {
-      calls.add(CallSpec.draw(dice, shape));
+      calls.add(CallSpec.draw(dice, shape, backend));
     }
     return calls;
   }
@@ -212,6 +225,7 @@ final class GroupDraw {
       drawLinks(config);
     }
     return config
+        .backend(backend)
         .timeout(timeout)
         .joinTimeout(joinTimeout)
         .heartbeatLimit(heartbeatLimit)
@@ -223,11 +237,13 @@ final class GroupDraw {
 
   private void drawLinks(GroupConfig.Builder config) {
     config
-        .backend(Backend.CPU) // the soak links hosts on CPUs only
         .linkSecurity(dice.pick(List.of(LinkSecurity.values())))
         .linkInterface(dice.pick(INTERFACES));
     if (dice.chance(0.5)) {
       config.linkPorts(FIRST_PORT, LAST_PORT);
+    }
+    if (backend == Backend.CUDA) {
+      config.linkThreads(dice.pick(LINK_THREADS));
     }
   }
 

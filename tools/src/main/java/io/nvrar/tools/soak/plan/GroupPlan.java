@@ -1,5 +1,6 @@
 package io.nvrar.tools.soak.plan;
 
+import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Shape;
@@ -37,6 +38,11 @@ public record GroupPlan(
   /** Whether its members are on several hosts, so that there are links between them. */
   public boolean isLinked() {
     return hosts.stream().distinct().count() > 1;
+  }
+
+  /** Whether it is on GPUs; then each rank is on a host of its own and on that host's GPU. */
+  public boolean isOnGpus() {
+    return config.backend() == Backend.CUDA;
   }
 
   /** The shape of the group that a rank joins by the split, of the given old ranks. */

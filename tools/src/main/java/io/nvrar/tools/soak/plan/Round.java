@@ -30,7 +30,8 @@ public record Round(int number, List<GroupPlan> groups) {
     List<GroupPlan> groups = new ArrayList<>();
     for (int g = 0; g < count; g++) {
       Fault.Kind ofGroup = g == 0 ? kind : Fault.Kind.NONE;
-      groups.add(new GroupDraw(Dice.of(seed, number, g), fleet, ofGroup, kind).draw(number, g));
+      GroupDraw group = new GroupDraw(Dice.of(seed, number, g), fleet, g == 0, ofGroup, kind);
+      groups.add(group.draw(number, g));
     }
     return new Round(number, groups);
   }

@@ -1,5 +1,6 @@
 package io.nvrar.tools.soak.plan;
 
+import io.nvrar.Backend;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Dice;
 import io.nvrar.tools.soak.call.Shape;
@@ -54,7 +55,7 @@ public record SplitPlan(int step, List<Integer> colors, List<Integer> keys, int 
   }
 
   /** One call of a new group, drawn when its shape is known. */
-  public CallSpec call(int color, int index, Shape shape) {
-    return CallSpec.draw(Dice.of(seed, color, index), shape);
+  public CallSpec call(int color, int index, Shape shape, Backend backend) {
+    return CallSpec.draw(Dice.of(seed, color, index), shape, backend);
   }
 }

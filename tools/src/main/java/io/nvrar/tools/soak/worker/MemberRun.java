@@ -39,7 +39,7 @@ final class MemberRun {
 
   /** Joins a group; tests may pass a faulty one. */
   public interface Joiner {
-    CollectiveGroup join(byte[] ticket, int rank);
+    CollectiveGroup join(byte[] ticket, int rank, int deviceOrdinal);
   }
 
   /** Receives the events of the run. */
@@ -63,7 +63,8 @@ final class MemberRun {
   Outcome run(byte[] ticket) {
     try {
       announce();
-      return run(joiner.join(ticket, rank));
+      int gpu = plan.hosts().get(rank); // ignored unless the group is on GPUs
+      return run(joiner.join(ticket, rank, gpu));
     } catch (RuntimeException | Error e) {
       return Outcome.thrown(e, phase, step, System.nanoTime());
     } finally {
@@ -161,7 +162,7 @@ final class MemberRun {
       }
       for (; child != null && step < how.calls(); step++) {
         Shape shape = plan.shapeOfSplit(members, child.config().gpusPerNode());
-        call(child, how.call(color, step, shape), shape);
+        call(child, how.call(color, step, shape, child.backend()), shape);
       }
     }
     phase = Phase.CALL;

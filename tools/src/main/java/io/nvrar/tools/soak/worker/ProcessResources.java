@@ -9,7 +9,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * The system resources of a process.
+ * The system resources of a process, but for the descriptors and threads of NVIDIA's driver, which
+ * keeps as many as it likes.
  *
  * @param descriptors the target of each open file descriptor, sockets and pipes without their
  *     numbers
@@ -28,6 +29,8 @@ public record ProcessResources(
     long heapBytes) {
 
   private static final Path SELF = Path.of("/proc/self");
+  private static final String DRIVER_FILES = "/dev/nvidia";
+  private static final String DRIVER_THREADS = "cuda";
   private static final String SEPARATOR = "\n";
   private static final int WORDS = 6;
 
@@ -38,12 +41,13 @@ public record ProcessResources(
     long heap = memory.getHeapMemoryUsage().getUsed();
     List<String> descriptors =
         Descriptors.of(SELF).stream()
+            .filter(target -> !target.startsWith(DRIVER_FILES))
             .map(target -> target.replaceFirst("^(socket|pipe):.*", "$1"))
             .sorted()
             .toList();
     int segments;
     try (Stream<String> lines = Files.lines(SELF.resolve("maps"))) {
-      segments = (int) lines.filter(line -> line.contains("/memfd:")).count();
+      segments = (int) lines.filter(line -> line.contains("/memfd:nvrar")).count();
     }
     List<String> threads =
         Thread.getAllStackTraces().keySet().stream().map(Thread::getName).sorted().toList();
@@ -64,7 +68,15 @@ public record ProcessResources(
 
   private static int countTasks() throws IOException {
     try (Stream<Path> entries = Files.list(SELF.resolve("task"))) {
-      return (int) entries.count();
+      return (int) entries.filter(task -> !isOfDriver(task)).count();
+    }
+  }
+
+  private static boolean isOfDriver(Path task) {
+    try {
+      return Files.readString(task.resolve("comm")).startsWith(DRIVER_THREADS);
+    } catch (IOException e) {
+      return false; // it has ended meanwhile
     }
   }
 

@@ -2,6 +2,7 @@ package io.nvrar.tools.soak.worker;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.standalone.GroupObserver;
@@ -46,20 +47,27 @@ public final class WorkerMain {
     this.out = out;
   }
 
-  /** Arguments: the seed and the {@link Fleet}'s numbers, from which the rounds are drawn. */
+  /**
+   * Arguments: the seed and the {@link Fleet}'s numbers, from which the rounds are drawn, and the
+   * host that this worker is on.
+   */
   public static void main(String[] args) throws IOException {
     serve(args, Groups::join);
   }
 
   public static void serve(String[] args, MemberRun.Joiner joiner) throws IOException {
     PrintWriter out = AnswerPipe.open();
-    Fleet fleet = new Fleet(Integer.parseInt(args[1]), Integer.parseInt(args[2]));
-    new WorkerMain(Long.parseLong(args[0]), fleet, joiner, out).serve();
+    Fleet fleet =
+        new Fleet(Integer.parseInt(args[1]), Integer.parseInt(args[2]), Integer.parseInt(args[3]));
+    new WorkerMain(Long.parseLong(args[0]), fleet, joiner, out).serve(Integer.parseInt(args[4]));
     System.exit(0); // members may still be in calls that will never end
   }
 
-  private void serve() throws IOException {
-    warmUp();
+  private void serve(int host) throws IOException {
+    warmUp(Backend.CPU, host);
+    if (host < fleet.gpus()) {
+      warmUp(Backend.CUDA, host);
+    }
     say(Line.of("ready"));
     BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, UTF_8));
     for (String text = commands.readLine(); text != null; text = commands.readLine()) {
@@ -68,14 +76,15 @@ public final class WorkerMain {
   }
 
   /** Loads classes and opens files that stay open, before resources are counted. */
-  private void warmUp() {
-    byte[] ticket = Groups.createTicket("warm-up", 1, GroupConfig.defaults(), HOST);
+  private void warmUp(Backend backend, int deviceOrdinal) {
+    GroupConfig config = GroupConfig.builder().backend(backend).build();
+    byte[] ticket = Groups.createTicket("warm-up", 1, config, HOST);
     try (GroupObserver observer = Groups.observe(ticket);
-        CollectiveGroup group = joiner.join(ticket, 0)) {
+        CollectiveGroup group = joiner.join(ticket, 0, deviceOrdinal)) {
       Dice dice = Dice.of(seed);
       Shape alone = Shape.divided(1, 0);
       for (int i = 0; i < WARM_UP_CALLS; i++) {
-        CheckedCall.run(group, CallSpec.draw(dice, alone), alone);
+        CheckedCall.run(group, CallSpec.draw(dice, alone, backend), alone);
       }
       observer.destroy();
     }

@@ -2,6 +2,8 @@ package io.nvrar.tools.soak.plan;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.Algorithm;
+import io.nvrar.Backend;
 import io.nvrar.LinkSecurity;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.call.CallSpec;
@@ -12,11 +14,15 @@ import java.util.EnumSet;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class RoundTest {
   private static final int ROUNDS = 600;
-  private static final Fleet FLEET = new Fleet(8, 3);
+  private static final Fleet FLEET = new Fleet(8, 3, 0);
 
   @Test
   void everyProcessDrawsTheSameRound() {
@@ -113,12 +119,71 @@ class RoundTest {
 
   @Test
   void onOneHostThereAreNoLinks() {
-    Fleet one = new Fleet(8, 1);
+    Fleet one = new Fleet(8, 1, 0);
     for (int number = 0; number < ROUNDS; number++) {
       Round round = Round.draw(1, number, one);
       assertThat(round.fault().kind()).isNotEqualTo(Fault.Kind.CUT_LINK);
       assertThat(round.groups()).noneMatch(GroupPlan::isLinked);
     }
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {2, 8})
+  void groupsOnGpusHaveAHostAProcessAndAGpuForEachRankAndAreAloneThere(int gpus) {
+    Fleet fleet = new Fleet(8, 8, gpus);
+    Set<Integer> worlds = new HashSet<>();
+    Set<Integer> threads = new HashSet<>();
+    Set<LinkSecurity> securities = EnumSet.noneOf(LinkSecurity.class);
+    Set<Algorithm> algorithms = EnumSet.noneOf(Algorithm.class);
+    int linked = 0;
+    int onGpus = 0;
+    for (int number = 0; number < ROUNDS; number++) {
+      Round round = Round.draw(3, number, fleet);
+      assertThat(round.groups().subList(1, round.groups().size())).noneMatch(GroupPlan::isOnGpus);
+      GroupPlan group = round.first();
+      linked += group.isLinked() ? 1 : 0;
+      if (!group.isOnGpus()) {
+        assertThat(group.config().backend()).isEqualTo(Backend.CPU);
+        continue;
+      }
+      onGpus++;
+      assertThat(group.hosts())
+          .doesNotHaveDuplicates()
+          .allSatisfy(host -> assertThat(host).isBetween(0, gpus - 1));
+      assertThat(group.workers().stream().map(fleet::hostOf).toList()).isEqualTo(group.hosts());
+      worlds.add(group.worldSize());
+      threads.add(group.config().linkThreads());
+      securities.add(group.config().linkSecurity());
+      Stream.concat(group.calls().stream(), callsOfSplit(group))
+          .map(CallSpec::algorithm)
+          .forEach(algorithms::add);
+    }
+    assertThat(onGpus).isBetween(linked / 3, linked * 2 / 3);
+    assertThat(worlds)
+        .containsExactlyInAnyOrderElementsOf(IntStream.rangeClosed(2, gpus).boxed().toList());
+    assertThat(threads).containsExactlyInAnyOrder(1, 2, 4);
+    assertThat(securities).containsExactlyInAnyOrder(LinkSecurity.values());
+    assertThat(algorithms)
+        .containsExactlyInAnyOrder(Algorithm.AUTO, Algorithm.ONE_SHOT, Algorithm.HIERARCHICAL);
+  }
+
+  /** Those of the new groups on several hosts. */
+  private static Stream<CallSpec> callsOfSplit(GroupPlan group) {
+    SplitPlan split = group.split();
+    if (split == null) {
+      return Stream.of();
+    }
+    return IntStream.range(0, group.worldSize())
+        .filter(rank -> split.colors().get(rank) >= 0)
+        .boxed()
+        .flatMap(
+            rank -> {
+              Shape shape = group.shapeOfSplit(split.groupOf(rank, group.hosts()), 0);
+              return IntStream.range(0, shape.isOneNode() ? 0 : split.calls())
+                  .mapToObj(
+                      i ->
+                          split.call(split.colors().get(rank), i, shape, group.config().backend()));
+            });
   }
 
   @Test
@@ -136,7 +201,7 @@ class RoundTest {
     Dice dice = Dice.of(3);
     for (int i = 0; i < 5000; i++) {
       int worldSize = dice.between(2, 8);
-      CallSpec call = CallSpec.draw(dice, Shape.divided(worldSize, 0)).joiningAll();
+      CallSpec call = CallSpec.draw(dice, Shape.divided(worldSize, 0), Backend.CPU).joiningAll();
       CallSpec other = call.differing(dice.between(0, 9), worldSize);
       assertThat(other.looksLike(call)).as("%s and %s", call, other).isFalse();
       assertThat(other.joinsAll()).isTrue();
