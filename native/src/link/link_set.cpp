@@ -52,7 +52,7 @@ int LinkSet::poll(epoll_event* events) noexcept { return ::epoll_wait(epoll_.get
 bool LinkSet::wait(int limit_ms) noexcept {
   epoll_event events[kEventsAtOnce];
   const int count = wait(events, limit_ms);
-  (void)was_woken();
+  if (count > 0) (void)was_woken();
   return count > 0;
 }
 

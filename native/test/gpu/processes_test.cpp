@@ -237,7 +237,7 @@ class StoppedRankOnHosts : public ::testing::Test {
 TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
   skip_unless_two_gpus();
   if (::testing::Test::IsSkipped()) return;
-  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kCount, 73, 1);
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 73, 1);
   ProcessGroup group(2, {.timeout_ns = 20'000 * kMs, .ranks_per_node = 1, .linked = true},
                      [&](int rank, nvrar_comm* comm, Board* board) {
                        (void)context_of(rank);

@@ -267,13 +267,18 @@ bool Proxy::look(const Worker& worker, uint32_t chunks) noexcept {
   return worker.index == 0 ? links.look_in_call(chunks) : links.lane(worker.index).look(chunks);
 }
 
-// Waits for a socket, a launch or the end, for a moment. launches: that the thread knows of.
-void Proxy::pause(const Worker& worker, uint64_t launches) noexcept {
+// Waits for a socket, a launch or the end, for a moment. launches: that the thread knows of. Returns whether its
+// connections have to be looked at.
+bool Proxy::pause(const Worker& worker, uint64_t launches) noexcept {
   link::Links& links = talk_.links();
   pausing_.fetch_add(1);
-  const bool may_wait = launches_.load() == launches && !leaves_.load();
-  if (may_wait) (void)(worker.index == 0 ? links.wait(kPauseMs) : links.lane(worker.index).set().wait(kPauseMs));
+  bool wakes = launches_.load() != launches || leaves_.load();
+  if (!wakes) wakes = worker.index == 0 ? links.wait(kPauseMs) : links.lane(worker.index).set().wait(kPauseMs);
   pausing_.fetch_sub(1);
+  // A frame that was received may wait for the kernel's epoch.
+  return wakes || std::any_of(worker.queues.begin(), worker.queues.end(), [&](const Queue& queue) {
+           return links.to(queue.rank, queue.connection)->later_since_ns() != 0;
+         });
 }
 
 void Proxy::run(Worker* worker) noexcept {
@@ -303,10 +308,9 @@ void Proxy::run(Worker* worker) noexcept {
     launches = launches_now;
     busy = false;
     while (now_ns - busy_ns > budget_.spin_ns && launches_.load() == launches && !leaves_.load()) {
-      pause(*worker, launches);
+      const bool looks_at_links = pause(*worker, launches);
       worker->looks.store(++looks, std::memory_order_relaxed);
-      // A frame may have waited for the kernel's epoch.
-      busy = look(*worker, kMostChunks);
+      busy = looks_at_links && look(*worker, kMostChunks);
       busy = find_due(worker, kMostChunks) || busy;
       busy = send_due(worker) || busy;  // a socket may take more by now
       busy = (worker->index == 0 && carry_transfers()) || busy;

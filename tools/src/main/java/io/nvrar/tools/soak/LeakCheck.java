@@ -102,13 +102,14 @@ final class LeakCheck {
               now.threads(),
               first.threads()));
     }
-    if (now.tasks() > first.tasks()) {
+    if (now.tasks().size() > first.tasks().size()) {
       problems.add(
           String.format(
               Locale.ROOT,
-              "%d threads of all kinds, after its first rounds it had %d",
-              now.tasks(),
-              first.tasks()));
+              "%d threads of all kinds, after its first rounds it had %d: %s",
+              now.tasks().size(),
+              first.tasks().size(),
+              now.tasks()));
     }
     if (now.descriptors().size() > first.descriptors().size() + LATE_FILES) {
       problems.add(
@@ -210,8 +211,8 @@ final class LeakCheck {
                   last.heapBytes() / 0x1p20,
                   first.descriptors().size(),
                   last.descriptors().size(),
-                  first.tasks(),
-                  last.tasks());
+                  first.tasks().size(),
+                  last.tasks().size());
             })
         .toList();
   }

@@ -13,10 +13,11 @@ class LeakCheckTest {
   private static final List<String> FILES = List.of("/lib/a.jar", "pipe", "pipe", "socket");
   private static final List<String> THREADS = List.of("main", "soak-reader");
 
+  private static final List<String> TASKS = List.of("java", "main", "soak-reader");
+
   private static ProcessResources holding(
       List<String> descriptors, List<String> threads, int segments) {
-    return new ProcessResources(
-        descriptors, threads, threads.size() + 10, segments, 100 << 20, 4 << 20);
+    return new ProcessResources(descriptors, threads, TASKS, segments, 100 << 20, 4 << 20);
   }
 
   private static final ProcessResources FIRST = holding(FILES, THREADS, 0);
@@ -49,6 +50,14 @@ class LeakCheckTest {
   }
 
   @Test
+  void aThreadThatJavaDoesNotKnowIsALeakAndIsNamed() {
+    List<String> tasks = List.of("java", "java", "main", "soak-reader");
+    ProcessResources now = new ProcessResources(FILES, THREADS, tasks, 0, 100 << 20, 4 << 20);
+    assertThat(LeakCheck.problem(now, FIRST))
+        .isEqualTo("4 threads of all kinds, after its first rounds it had 3: " + tasks);
+  }
+
+  @Test
   void aProcessThatGotThePidOfADeadOneIsNotComparedWithIt() {
     LeakCheck check = new LeakCheck();
     Object dead = new Object();
@@ -65,7 +74,7 @@ class LeakCheckTest {
 
   private static ProcessResources logging(String log, int megabytes) {
     List<String> descriptors = List.of("/tmp/" + log, "/tmp/" + log, "pipe");
-    return new ProcessResources(descriptors, THREADS, 12, 0, (long) megabytes << 20, 4 << 20);
+    return new ProcessResources(descriptors, THREADS, TASKS, 0, (long) megabytes << 20, 4 << 20);
   }
 
   @Test
@@ -78,7 +87,7 @@ class LeakCheckTest {
     List<ProcessResources> samples = new ArrayList<>();
     for (int i = 0; i < 30; i++) {
       long rss = (long) (i < 20 ? megabytesBefore : megabytesAfter) << 20;
-      samples.add(new ProcessResources(FILES, THREADS, 12, 0, rss, 4 << 20));
+      samples.add(new ProcessResources(FILES, THREADS, TASKS, 0, rss, 4 << 20));
     }
     return LeakCheck.growth(77, samples);
   }

@@ -15,7 +15,7 @@ import java.util.stream.Stream;
  * @param descriptors the target of each open file descriptor, sockets and pipes without their
  *     numbers
  * @param threads the names of the Java threads
- * @param tasks threads as the kernel counts them
+ * @param tasks the names of all threads, as the kernel lists them
  * @param segments mappings of shared memory segments
  * @param rssBytes resident memory
  * @param heapBytes used Java heap after a collection
@@ -23,7 +23,7 @@ import java.util.stream.Stream;
 public record ProcessResources(
     List<String> descriptors,
     List<String> threads,
-    int tasks,
+    List<String> tasks,
     int segments,
     long rssBytes,
     long heapBytes) {
@@ -60,23 +60,27 @@ public record ProcessResources(
     return new ProcessResources(
         descriptors,
         threads,
-        countTasks(),
+        tasksOfThisProcess(),
         segments,
         1024 * Long.parseLong(resident.replaceAll("[^0-9]", "")),
         heap);
   }
 
-  private static int countTasks() throws IOException {
+  private static List<String> tasksOfThisProcess() throws IOException {
     try (Stream<Path> entries = Files.list(SELF.resolve("task"))) {
-      return (int) entries.filter(task -> !isOfDriver(task)).count();
+      return entries
+          .map(ProcessResources::nameOf)
+          .filter(name -> !name.startsWith(DRIVER_THREADS))
+          .sorted()
+          .toList();
     }
   }
 
-  private static boolean isOfDriver(Path task) {
+  private static String nameOf(Path task) {
     try {
-      return Files.readString(task.resolve("comm")).startsWith(DRIVER_THREADS);
+      return Files.readString(task.resolve("comm")).strip();
     } catch (IOException e) {
-      return false; // it has ended meanwhile
+      return "ended";
     }
   }
 
@@ -84,7 +88,7 @@ public record ProcessResources(
     return List.of(
         String.join(SEPARATOR, descriptors),
         String.join(SEPARATOR, threads),
-        tasks,
+        String.join(SEPARATOR, tasks),
         segments,
         rssBytes,
         heapBytes);
@@ -97,7 +101,7 @@ public record ProcessResources(
     return new ProcessResources(
         List.of(words.get(0).split(SEPARATOR, -1)),
         List.of(words.get(1).split(SEPARATOR, -1)),
-        Integer.parseInt(words.get(2)),
+        List.of(words.get(2).split(SEPARATOR, -1)),
         Integer.parseInt(words.get(3)),
         Long.parseLong(words.get(4)),
         Long.parseLong(words.get(5)));
