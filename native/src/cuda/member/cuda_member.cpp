@@ -141,7 +141,9 @@ CudaMember::~CudaMember() {
   // that leave together, each would find the others still there.
   memory_->leave();
   segments_->close();
-  if (connected_ && memory_->provider() != MemoryProvider::kNvshmem) put_back_nvshmem_id(nvshmem_id_);
+  // Also of a group that was never connected, if its members would not have used the id.
+  const MemoryProvider provider = memory_->provider();
+  if (provider == MemoryProvider::kIpc || provider == MemoryProvider::kLocal) put_back_nvshmem_id(nvshmem_id_);
   if (connected_) await_leaving();
   // An abort may have been made because a member was lost; which member cannot be told here.
   const Poison poison = segments_->poisoned();

@@ -17,10 +17,12 @@ using protocol::Packet;
 using protocol::RingLayout;
 using shared::Poison;
 
-constexpr auto kWatchPeriod = std::chrono::milliseconds(1);
+// Of an idle group, too, so that it takes little of a core.
+constexpr auto kWatchPeriod = std::chrono::milliseconds(5);
+constexpr auto kLookPeriod = std::chrono::milliseconds(1);
 constexpr int kTurnsForPage = 100;
 // The proxy is looked at now and then. So many looks, because a process that was stopped may run the watcher first.
-constexpr uint32_t kTurnsBetweenProxyLooks = 100;
+constexpr uint32_t kTurnsBetweenProxyLooks = 20;
 constexpr uint32_t kStillLooks = 10;
 constexpr int kLooks = 2;
 constexpr int kLooksAtGraphs = 20;
@@ -93,7 +95,7 @@ BatchResult CudaMember::failed_transfer() noexcept {
   // These values reach the host after the failure itself; each is written atomically.
   const auto seen = [](const SeenTransfer& place) {
     const auto type = [&] { return __atomic_load_n(&place.type_and_one, __ATOMIC_ACQUIRE); };
-    for (int turns = 0; type() == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kWatchPeriod);
+    for (int turns = 0; type() == 0 && turns < kTurnsForPage; ++turns) std::this_thread::sleep_for(kLookPeriod);
     return protocol::TransferHeader{place.count, place.sequence, static_cast<int32_t>(type() - 1)};
   };
   const protocol::TransferHeader expected = seen(page().expected);
@@ -338,7 +340,7 @@ void CudaMember::look_whether_all_is_over() noexcept {
       if (!seen.is_exited && !stopped_.load(std::memory_order_acquire)) return;
     }
     before = seen;
-    if (i + 1 < looks) std::this_thread::sleep_for(kWatchPeriod);
+    if (i + 1 < looks) std::this_thread::sleep_for(kLookPeriod);
   }
   update_record();
   // A graph that is launched after this, or was launched and has not started, leaves at once.

@@ -5,6 +5,7 @@ import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.GroupConfig;
 import io.nvrar.LinkSecurity;
+import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.standalone.Groups;
@@ -243,7 +244,8 @@ final class GroupDraw {
       config.linkPorts(FIRST_PORT, LAST_PORT);
     }
     if (backend == Backend.CUDA) {
-      config.linkThreads(dice.pick(LINK_THREADS));
+      // An NVSHMEM id that no group has used keeps a thread and a socket, which are no leak.
+      config.linkThreads(dice.pick(LINK_THREADS)).memory(MemoryProvider.IPC);
     }
   }
 
