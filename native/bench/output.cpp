@@ -90,11 +90,12 @@ void Output::show(const Row& row) {
       std::printf(" | %9s %7s %7s %6s", "-", "-", "-", "-");
     }
     std::printf("\n");
-    if (row.core_seconds != 0) {
-      std::printf("# its ranks' threads for links took %.2f core-seconds a GB of the message\n",
-                  row.core_seconds * 1e9 / static_cast<double>(row.problem.bytes()));
-    }
     std::fflush(stdout);
+  }
+  if (row.core_seconds != 0) {
+    std::fprintf(
+        stderr, "nvrar_bench: c++ %s %" PRIu64 " bytes: its threads took %.2f core-seconds a GB of the message\n",
+        row.mode.c_str(), row.problem.bytes(), row.core_seconds * 1e9 / static_cast<double>(row.problem.bytes()));
   }
   write_cell(row, "out", row.out_of_place);
   if (row.in_place) write_cell(row, "in", *row.in_place);

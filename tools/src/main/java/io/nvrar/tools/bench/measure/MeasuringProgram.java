@@ -17,7 +17,7 @@ import java.util.stream.Stream;
 
 /**
  * An external program that measures, writes what it has found into a file, and says on standard
- * error what it has left out. It runs without NVLink multicast.
+ * error what it has left out and what links took of the cores. It runs without NVLink multicast.
  */
 public final class MeasuringProgram {
   private static final int GRACE_SECONDS = 5;
@@ -50,7 +50,7 @@ public final class MeasuringProgram {
    * Runs it to its end.
    *
    * @param option the option that names its file
-   * @param leftOut hears what it has left out, and why
+   * @param leftOut hears what it has left out, and why, and what links took of the cores
    * @return the lines of its file
    * @throws IOException with what it has said, if it has failed or takes too long
    */
@@ -142,6 +142,6 @@ public final class MeasuringProgram {
 
   private boolean tellsWhatIsLeftOut(String line) {
     return names.stream().anyMatch(name -> line.startsWith(name + ": "))
-        && line.contains(" is left out: ");
+        && (line.contains(" is left out: ") || line.contains(" core-seconds "));
   }
 }
