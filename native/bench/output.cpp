@@ -94,7 +94,7 @@ void Output::show(const Row& row) {
   }
   if (row.core_seconds != 0) {
     std::fprintf(
-        stderr, "nvrar_bench: c++ %s %" PRIu64 " bytes: its threads took %.2f core-seconds a GB of the message\n",
+        stderr, "nvrar_bench: c++ %s %" PRIu64 " bytes: all other threads took %.2f core-seconds a GB of the message\n",
         row.mode.c_str(), row.problem.bytes(), row.core_seconds * 1e9 / static_cast<double>(row.problem.bytes()));
   }
   write_cell(row, "out", row.out_of_place);

@@ -201,7 +201,7 @@ class Bench:
         gigabytes = self.bytes_of(call) * iterations * self.options.repeats / 1e9
         if self.rank == 0:
             took = f"{others.item() / gigabytes:.2f} core-seconds a GB of the message"
-            print(f"peers_bench: {name} {mode} {self.bytes_of(call)} bytes: its threads took {took}", file=sys.stderr, flush=True)
+            print(f"peers_bench: {name} {mode} {self.bytes_of(call)} bytes: all other threads took {took}", file=sys.stderr, flush=True)
 
     def slowest(self, us):
         """Collective: per batch, of the ranks the slowest; sorted."""

@@ -248,7 +248,7 @@ TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
                                   {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount, i});
                        }
                        constexpr double kSeconds = 3;
-                       ::usleep(100'000);
+                       ::usleep(1'000'000);
                        const std::clock_t before = std::clock();
                        ::usleep(static_cast<useconds_t>(kSeconds * 1e6));
                        const double cores = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC / kSeconds;

@@ -30,6 +30,9 @@ constexpr uint64_t kPayloadBytes = sizeof(uint64_t);
 // How often a thread looks that does not look all the time: a launch that another program makes of a graph is found by
 // that.
 constexpr int kPauseMs = 2;
+// After so many pauses in a row they are longer: a process may have many groups that nobody uses.
+constexpr uint32_t kShortPauses = 250;
+constexpr int kLongPauseMs = 4;
 // A kernel's epoch is known to its proxy within microseconds.
 constexpr uint64_t kLateNs = kNsPerSecond;
 constexpr useconds_t kLeavePollUs = 50;
@@ -269,11 +272,12 @@ bool Proxy::look(const Worker& worker, uint32_t chunks) noexcept {
 
 // Waits for a socket, a launch or the end, for a moment. launches: that the thread knows of. Returns whether its
 // connections have to be looked at.
-bool Proxy::pause(const Worker& worker, uint64_t launches) noexcept {
+bool Proxy::pause(const Worker& worker, uint64_t launches, uint32_t pauses) noexcept {
   link::Links& links = talk_.links();
+  const int limit_ms = pauses < kShortPauses ? kPauseMs : kLongPauseMs;
   pausing_.fetch_add(1);
   bool wakes = launches_.load() != launches || leaves_.load();
-  if (!wakes) wakes = worker.index == 0 ? links.wait(kPauseMs) : links.lane(worker.index).set().wait(kPauseMs);
+  if (!wakes) wakes = worker.index == 0 ? links.wait(limit_ms) : links.lane(worker.index).set().wait(limit_ms);
   pausing_.fetch_sub(1);
   // A frame that was received may wait for the kernel's epoch.
   return wakes || std::any_of(worker.queues.begin(), worker.queues.end(), [&](const Queue& queue) {
@@ -307,8 +311,9 @@ void Proxy::run(Worker* worker) noexcept {
     if (busy || launches_now != launches || is_awaited()) busy_ns = now_ns;
     launches = launches_now;
     busy = false;
-    while (now_ns - busy_ns > budget_.spin_ns && launches_.load() == launches && !leaves_.load()) {
-      const bool looks_at_links = pause(*worker, launches);
+    for (uint32_t pauses = 0; now_ns - busy_ns > budget_.spin_ns && launches_.load() == launches && !leaves_.load();
+         ++pauses) {
+      const bool looks_at_links = pause(*worker, launches, pauses);
       worker->looks.store(++looks, std::memory_order_relaxed);
       busy = looks_at_links && look(*worker, kMostChunks);
       busy = find_due(worker, kMostChunks) || busy;

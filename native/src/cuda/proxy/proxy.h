@@ -128,7 +128,7 @@ class Proxy final : public link::Inbox {
   bool send_due(Worker* worker) noexcept;
   bool is_first(const link::Link& link) const noexcept { return talk_.links().to(link.peer()) == &link; }
   bool look(const Worker& worker, uint32_t chunks) noexcept;
-  bool pause(const Worker& worker, uint64_t launches) noexcept;
+  bool pause(const Worker& worker, uint64_t launches, uint32_t pauses) noexcept;
   bool has_rung(const Worker& worker) const noexcept;
   bool has_something_to_send(const Worker& worker) const noexcept;
   bool is_awaited() const noexcept;

@@ -244,10 +244,10 @@ public final class GroupConfig {
   }
 
   /**
-   * How long such a thread polls without a pause after its last event. Then it polls every 2 ms.
-   * Replays of a captured graph, by {@link DeviceGraph} or other code, are not announced to it: the
-   * first one after a pause may begin 2 ms late. A call that is enqueued and has not begun keeps
-   * the threads polling. CUDA backend only.
+   * How long such a thread polls without a pause after its last event. Then it polls every 2 ms,
+   * and after another half second every 4 ms. Replays of a captured graph, by {@link DeviceGraph}
+   * or other code, are not announced to it: the first one after a pause may begin so much later. A
+   * call that is enqueued and has not begun keeps the threads polling. CUDA backend only.
    */
   public Duration linkSpin() {
     return linkSpin;

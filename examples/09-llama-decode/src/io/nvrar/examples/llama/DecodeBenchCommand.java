@@ -240,7 +240,10 @@ public final class DecodeBenchCommand implements NvrarCommand {
   private BenchReport besideTorch(BenchReport ours, LlamaConfig config)
       throws IOException, InterruptedException {
     Path home = Path.of(System.getProperty("nvrar.home", "."));
-    String problem = TorchDecode.problem(home, config, ours.ranks());
+    String problem =
+        options.nodes() > 1
+            ? "which is measured on one node"
+            : TorchDecode.problem(home, config, ours.ranks());
     if (!problem.isEmpty()) {
       err().println("nvrar: left out: PyTorch, " + problem);
       return ours;

@@ -151,9 +151,7 @@ final class DecodeBenchOptions {
           "Terabytes that a GPU reads in a second, for the floor (default: this is measured).")
   private @Nullable Double bandwidth;
 
-  @Option(
-      names = "--no-torch",
-      description = "Without PyTorch, where python3 has it; it is for one node.")
+  @Option(names = "--no-torch", description = "Without PyTorch, where python3 has it.")
   private boolean withoutTorch;
 
   @Option(
@@ -209,7 +207,12 @@ final class DecodeBenchOptions {
     }
     require("--layers", layers == null ? 1 : layers, 1, Integer.MAX_VALUE);
     require("--ranks", ranks == null ? 1 : ranks, 1, Groups.MAX_NODE_SIZE);
-    require("--nodes", nodes, 1, ranks == null ? Groups.MAX_NODE_SIZE : ranks);
+    require("--nodes", nodes, 1, Groups.MAX_NODE_SIZE);
+    if (ranks != null && nodes > ranks) {
+      throw new ModelException(
+          String.format(
+              Locale.ROOT, "--nodes is %d, and --ranks %d are on at most as many.", nodes, ranks));
+    }
     require("--steps", steps, 1, BenchCell.MAX_STEPS);
     require("--repeats", repeats, 1, MAX_BLOCKS);
     require("--warmup", warmup, 0, MAX_BLOCKS);
@@ -323,7 +326,7 @@ final class DecodeBenchOptions {
   }
 
   boolean withTorch() {
-    return !withoutTorch && nodes == 1;
+    return !withoutTorch;
   }
 
   @Nullable String address() {

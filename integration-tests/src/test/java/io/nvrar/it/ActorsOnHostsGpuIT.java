@@ -1,6 +1,7 @@
 package io.nvrar.it;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import io.nvrar.Backend;
 import io.nvrar.GroupHealth;
@@ -32,6 +33,7 @@ class ActorsOnHostsGpuIT extends ActorsContract {
 
   @BeforeAll
   void startSecondHost(RayCluster cluster) throws IOException {
+    assumeTrue(cluster.gpus() >= 2, "two hosts need two GPUs");
     second = SecondHost.start(cluster);
   }
 

@@ -1,5 +1,7 @@
 package io.nvrar.it;
 
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
 import io.nvrar.it.cluster.GpuTest;
 import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.cluster.SecondHost;
@@ -19,6 +21,7 @@ class DecodeOnHostsGpuIT extends DecodeGpuIT {
 
   @BeforeAll
   void startSecondHost(RayCluster cluster) throws IOException {
+    assumeTrue(cluster.gpus() >= 2, "two hosts need two GPUs");
     second = SecondHost.start(cluster);
   }
 

@@ -85,7 +85,8 @@ final class Soak {
       out.accept(
           String.format(
               Locale.ROOT,
-              "to repeat: bin/nvrar soak --seed %d --workers %d --hosts %d --from-round %d; logs are in %s",
+              "to repeat, with GPUs on %d hosts: bin/nvrar soak --seed %d --workers %d --hosts %d --from-round %d; logs are in %s",
+              settings.fleet().gpus(),
               settings.seed(),
               settings.fleet().onFirstHost(),
               settings.fleet().hosts(),

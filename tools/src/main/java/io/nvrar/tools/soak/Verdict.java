@@ -131,7 +131,8 @@ final class Verdict {
               || (atFault && outcome.is(IllegalStateException.class))
               // On a GPU the rank itself may hear it, when it waits for its call.
               || ((atFault ? group.isOnGpus() : concerned)
-                  && ends(outcome, "rank " + fault.rank()));
+                  && !outcome.is(PeerLostException.class)
+                  && ends(outcome, String.format(Locale.ROOT, "rank %d ", fault.rank())));
       case CUT_LINK -> complete || (concerned && (namesAnEnd(outcome) || hearsOfAClose(outcome)));
       case KILL -> afterLoss(group, rank, outcome);
       case LONG_STOP -> afterLongStop(group, rank, outcome);

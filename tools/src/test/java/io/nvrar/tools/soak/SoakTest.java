@@ -125,7 +125,7 @@ class SoakTest {
         .last()
         .asString()
         .isEqualTo(
-            "to repeat: bin/nvrar soak --seed 4 --workers 2 --hosts 1 --from-round "
+            "to repeat, with GPUs on 0 hosts: bin/nvrar soak --seed 4 --workers 2 --hosts 1 --from-round "
                 + (report.rounds() - 1)
                 + "; logs are in "
                 + directory);

@@ -5,6 +5,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.MemoryProvider;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.AnswerPipe;
@@ -22,6 +23,7 @@ import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.util.Base64;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -77,7 +79,9 @@ public final class WorkerMain {
 
   /** Loads classes and opens files that stay open, before resources are counted. */
   private void warmUp(Backend backend, int deviceOrdinal) {
-    GroupConfig config = GroupConfig.builder().backend(backend).build();
+    // As the groups of rounds: NVSHMEM's ids, which no group over links uses, are kept for later
+    // groups, each with a thread and a socket. A group and one split from it need two at a time.
+    GroupConfig config = GroupConfig.builder().backend(backend).memory(MemoryProvider.IPC).build();
     byte[] ticket = Groups.createTicket("warm-up", 1, config, HOST);
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup group = joiner.join(ticket, 0, deviceOrdinal)) {
@@ -85,6 +89,9 @@ public final class WorkerMain {
       Shape alone = Shape.divided(1, 0);
       for (int i = 0; i < WARM_UP_CALLS; i++) {
         CheckedCall.run(group, CallSpec.draw(dice, alone, backend), alone);
+      }
+      try (CollectiveGroup child = Objects.requireNonNull(group.split(0, 0))) {
+        CheckedCall.run(child, CallSpec.draw(dice, alone, backend), alone);
       }
       observer.destroy();
     }
