@@ -178,11 +178,10 @@ typedef struct nvrar_config {
                                                    count as 2, with more ranks as 1; 0: 1 */
   uint8_t link_secret[NVRAR_LINK_SECRET_BYTES]; /* the same on all ranks and known to them alone: by it the ends of a
                                                    link recognise each other. All 0: unique_id is known to them alone */
-  uint64_t
-      link_spin_ns; /* on GPUs: how long such a thread polls without a pause after its last event. Then it polls every
-                       2 ms, and after another half second every 4 ms. Replays of a captured graph are not announced
-                       to it: the first one after a pause may begin so much later. A call that is enqueued and has not
-                       begun keeps it polling. 0: 2 ms */
+  uint64_t link_spin_ns; /* on GPUs: how long such a thread polls without a pause after its last event. Then it polls
+                            every 2 ms, and after another half second every 4 ms. Replays of a captured graph are not
+                            announced to it: the first one after a pause may begin so much later. A call that is
+                            enqueued and has not begun keeps it polling. 0: 2 ms */
 } nvrar_config;
 
 /* NVRAR_ARCHITECTURE_X86_64 is a CPU; a GPU's is 10 * major + minor of its compute capability. */
