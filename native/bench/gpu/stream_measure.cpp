@@ -150,7 +150,7 @@ class Chain {
   // Collective: what the other threads of all ranks took of the processor in a call.
   double core_seconds_of_a_call(Team* team) const {
     const std::vector<double> of_ranks = team->exchange(other_threads_seconds_);
-    const auto calls = static_cast<double>(us_.size()) * iterations_;
+    const auto calls = static_cast<double>(us_.size() * lanes_.size()) * iterations_;
     return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0) / calls;
   }
 

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kReceiveBytes = size_t{32} << 10;
 // Of payloads that go to memory of the inbox, so much is read with their heads and copied, which takes less time than
 // another system call. The rest is read to where it goes.
-constexpr size_t kReceiveWithHeadBytes = size_t{4} << 10;
+constexpr size_t kReceiveWithHeadBytes = sizeof(FrameHead) + (size_t{4} << 10);
 // More than this is sent at once, so that it travels while the rest is queued.
 constexpr size_t kFullBytes = size_t{64} << 10;
 // A message of at most this size is copied, which takes less time than sending it from two places.
@@ -381,7 +381,7 @@ bool Link::find_frame() noexcept {
     if (place_ != Kind::kLater) later_since_ns_ = 0;
     memory_ = to.memory;
     in_memory_ = 0;
-    is_direct_ = place_ == Kind::kMemory;
+    is_direct_ = place_ == Kind::kMemory && head_.bytes > kReceiveWithHeadBytes;
   }
   return place_ != Kind::kLater;
 }

@@ -180,7 +180,7 @@ class Link {
   uint64_t later_since_ns_ = 0;
   uint8_t* memory_ = nullptr;  // where its payload goes if that is kMemory
   uint32_t in_memory_ = 0;     // bytes of it that are there
-  bool is_direct_ = false;     // whether the last payload went to such a place
+  bool is_direct_ = false;     // whether the last payload was a large one for such a place
   bool has_goodbye_ = false;
 };
 

@@ -290,6 +290,8 @@ void Links::broke(Link* link) noexcept {
     }
   };
   if (!link->has_goodbye()) each_other([](Link* other) { (void)other->drain(); });
+  // A goodbye counts by the first connection, where it may still be under way.
+  if (link->has_goodbye() && link->connection() != 0) return link->end();
   // The peer is told, too, if it is there: else it would see a link that ended and blame this rank.
   inbox_->broke(link->peer());
   link->end();

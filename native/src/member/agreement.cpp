@@ -46,7 +46,9 @@ constexpr Row kRows[] = {
     {Told::kPrepared, "tuning table", number<&Descriptor::tuning_hash>},
     {Told::kValues, "link_security", number<&Descriptor::link_security>},
     {Told::kValues, "links", number<&Descriptor::links>},
-    {Told::kValues, "link_threads", number<&Descriptor::link_threads>, true},
+    // By it messages between hosts are divided.
+    {Told::kValues, "link_threads",
+     [](const Descriptor& of) { return std::to_string(of.link.exists() ? of.link_threads : 0); }, true},
     // From here on: how a call runs on GPUs, and how many blocks a launch may have.
     {Told::kGpus, "has compute capability %",
      [](const Descriptor& of) { return cuda::capability_text(of.compute_capability); }, true},

@@ -233,7 +233,7 @@ class StoppedRankOnHosts : public ::testing::Test {
   }
 };
 
-// Neither a group that has made calls nor one that replays graphs takes more when it has nothing to do.
+// With one link thread, after calls; each further thread takes a third of that more.
 TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
   skip_unless_two_gpus();
   if (::testing::Test::IsSkipped()) return;

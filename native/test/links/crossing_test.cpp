@@ -385,13 +385,17 @@ TEST(Crossing, EncryptedLinksCarryChunks) {
   }
 }
 
-// Any call after any other, of all sizes: nothing of one is left for the next.
-TEST(Crossing, CallsOfAllSizesFollowEachOther) {
+class CrossingBudgets : public ::testing::TestWithParam<cuda::Proxy::Budget> {};
+
+// Any call after any other, of all sizes: nothing of one is left for the next, and chunks on connections that the calls
+// before have not used are found.
+TEST_P(CrossingBudgets, CallsOfAllSizesFollowEachOther) {
   const Topology topology = kSpans[3];
-  Group group(topology);
+  Group group(topology, uint64_t{1} << 20, false, GetParam());
   std::mt19937_64 random(7);
   constexpr Algorithm kAll[] = {Algorithm::kOneShot,   Algorithm::kHierarchical, Algorithm::kReduce,
-                                Algorithm::kAllGather, Algorithm::kBroadcast,    Algorithm::kBarrier};
+                                Algorithm::kAllGather, Algorithm::kBroadcast,    Algorithm::kBarrier,
+                                Algorithm::kAllToAll,  Algorithm::kReduceScatter};
   for (int i = 0; i < 60; ++i) {
     const Algorithm algorithm = kAll[random() % std::size(kAll)];
     const bool sums = nvrar::sums(algorithm);
@@ -402,6 +406,10 @@ TEST(Crossing, CallsOfAllSizesFollowEachOther) {
     if (HasFatalFailure()) return;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Threads, CrossingBudgets,
+                         ::testing::Values(cuda::Proxy::Budget{2, 1, kSpinNs}, cuda::Proxy::Budget{4, 1, kSpinNs},
+                                           cuda::Proxy::Budget{4, 2, kSpinNs}, cuda::Proxy::Budget{4, 4, kSpinNs}));
 
 // Two ranks that are alone in their nodes share both slices of the third node, and the second slice of a small message
 // is empty.

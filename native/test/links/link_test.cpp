@@ -441,6 +441,33 @@ TEST_P(Destinations, InMemoryGetThePayloadInAnyPieces) {
   }
 }
 
+// What is read with a head, and beside a payload, ends anywhere.
+TEST_P(Destinations, InMemoryAndInTheLinkFollowEachOtherInAnyPieces) {
+  const std::vector<size_t> sizes{16'000, 100, 4064, 4096, 16'384, 4097, 16'000, 0, 5};
+  for (const size_t piece : {size_t{4095}, size_t{4096}, size_t{4097}, size_t{4128}, size_t{20'032}, size_t{1} << 20}) {
+    std::vector<Bytes> payloads;
+    for (size_t i = 0; i < sizes.size(); ++i) payloads.push_back(payload(sizes[i], static_cast<uint8_t>(i)));
+    Bytes memory(16'384);
+    inbox_.other_slot = kOther;
+    inbox_.other = Destination::to(memory.data());
+    sends([&](Link& link) {
+      for (size_t i = 0; i < payloads.size(); ++i) {
+        link.put(FrameKind::kPackets, i % 2 == 0 ? kOther : i, kEpoch, payloads[i].data(),
+                 static_cast<uint32_t>(payloads[i].size()));
+      }
+    });
+    while (arrived_ != sent_.size()) {
+      arrives(std::min(piece, sent_.size() - arrived_));
+      give();
+    }
+    ASSERT_EQ(inbox_.frames.size(), payloads.size()) << "pieces of " << piece;
+    for (size_t i = 0; i < payloads.size(); ++i) {
+      EXPECT_EQ(inbox_.frames[i].payload, payloads[i]) << "pieces of " << piece << ", frame " << i;
+    }
+    inbox_.frames.clear();
+  }
+}
+
 // Records are decrypted in the link, so this link is not encrypted.
 class DirectDestinations : public Destinations {};
 

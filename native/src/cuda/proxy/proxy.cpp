@@ -37,7 +37,9 @@ constexpr int kLongPauseMs = 4;
 constexpr uint64_t kLateNs = kNsPerSecond;
 constexpr useconds_t kLeavePollUs = 50;
 constexpr uint32_t kLooksBetweenClocks = 64;
-constexpr uint32_t kLooksBetweenScans = 64;
+// A collective of another kind may have its first line where the latest launches had none.
+constexpr uint32_t kLooksBetweenScans = 16;
+constexpr uint32_t kLooksBetweenAllLinks = 64;
 
 uint64_t load(const uint64_t& word) noexcept { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 void store(uint64_t* word, uint64_t value) noexcept { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
@@ -294,9 +296,7 @@ void Proxy::run(Worker* worker) noexcept {
   bool busy = false;
   for (uint64_t looks = 1; !ends_.load(std::memory_order_acquire); ++looks) {
     worker->looks.store(looks, std::memory_order_relaxed);
-    // A connection that the latest launches have not used costs a system call, too.
-    const uint32_t chunks = looks % kLooksBetweenScans == 0 ? kMostChunks : worker->chunks;
-    busy = find_due(worker, chunks) || busy;
+    busy = find_due(worker, looks % kLooksBetweenScans == 0 ? kMostChunks : worker->chunks) || busy;
     busy = send_due(worker) || busy;
     if (worker->index == 0) busy = carry_transfers() || busy;
     if (!has_sent_all && leaves_.load(std::memory_order_acquire)) {
@@ -304,7 +304,8 @@ void Proxy::run(Worker* worker) noexcept {
                      (worker->index != 0 || !has_transfers_.load() || carries_all());
       if (has_sent_all) have_sent_all_.fetch_add(1, std::memory_order_release);
     }
-    busy = look(*worker, chunks) || busy;
+    // A connection that the latest launches have not used costs a system call, too.
+    busy = look(*worker, looks % kLooksBetweenAllLinks == 0 ? kMostChunks : worker->chunks) || busy;
     if (looks % kLooksBetweenClocks != 0) continue;
     const uint64_t now_ns = monotonic_ns();
     const uint64_t launches_now = launches_.load();
