@@ -32,7 +32,7 @@ class Lane {
   LinkSet& set() noexcept { return set_; }
   // Takes what has arrived, and goes on with what is left to send. Returns whether chunks were taken. Connections from
   // this one on are left out.
-  bool look(uint32_t end = kAllConnections) noexcept;
+  bool look(uint32_t end) noexcept;
 
  private:
   Links* const all_;

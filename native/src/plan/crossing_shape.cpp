@@ -54,8 +54,8 @@ CrossingShape crossing_shape_of(Algorithm algorithm, PacketKind kind, const prot
   // Several chunks travel at once, one for each thread, as long as each is worth its system calls. A thread that is
   // alone does better with few: while it sends one, the kernel takes the one before.
   const uint32_t streams = count_of(shape.streams, topology);
-  const uint64_t of_a_thread = threads == 1 ? 2 * protocol::kLeastChunkBytes : protocol::kLeastChunkBytes;
-  const uint64_t wanted = std::clamp<uint64_t>(bytes / std::max(threads, 2u), of_a_thread, protocol::kMostChunkBytes);
+  const uint64_t worth_a_call = threads == 1 ? 2 * protocol::kLeastChunkBytes : protocol::kLeastChunkBytes;
+  const uint64_t wanted = std::clamp<uint64_t>(bytes / std::max(threads, 2u), worth_a_call, protocol::kMostChunkBytes);
   const uint64_t least = (bytes + protocol::kMostChunks / streams - 1) / (protocol::kMostChunks / streams);
   shape.chunk_bytes =
       static_cast<uint32_t>(std::min<uint64_t>(round_up(std::max(wanted, least), shape.run_bytes),

@@ -38,6 +38,25 @@ void expect_idle_gpu(int rank) {
   EXPECT_EQ(cuda::driver().cuStreamQuery(reinterpret_cast<cuda::Stream>(stream_of(rank))), cuda::kSuccess);
 }
 
+// Contexts take longer to make than the limit.
+void meet(int rank, int world, Board* board) {
+  (void)context_of(rank);
+  ++board->ready;
+  while (board->ready < world) ::usleep(200);
+}
+
+// What a graph of many sums is captured from.
+auto sums_of(nvrar_comm* comm, const Image& from, const Image& to) {
+  return [comm, &from, &to](uint64_t stream) {
+    for (int i = 0; i < kCallsOfGraph; ++i) {
+      ASSERT_EQ(nvrar_all_reduce(comm, from.address(), to.address(), kCount, NVRAR_FLOAT32, NVRAR_SUM,
+                                 NVRAR_ALGORITHM_AUTO, stream),
+                NVRAR_OK)
+          << nvrar_last_error();
+    }
+  };
+}
+
 struct KilledCase {
   int32_t memory;
   bool linked;
@@ -81,9 +100,7 @@ class KilledRankOnGpus : public ::testing::TestWithParam<KilledCase> {
   }
   static void kill_one(const ProcessBody& body) {
     const auto begin = [&](int rank, nvrar_comm* comm, Board* board) {
-      (void)context_of(rank);  // takes longer than the limit
-      ++board->ready;
-      while (board->ready < world()) ::usleep(200);
+      meet(rank, world(), board);
       body(rank, comm, board);
     };
     GroupOptions options{.timeout_ns = kTimeoutNs, .memory = GetParam().memory, .linked = GetParam().linked};
@@ -123,14 +140,7 @@ TEST_P(KilledRankOnGpus, InAGraphOfManyCallsEndsTheOthersInTime) {
     std::vector<uint8_t> out(kBytes);
     const Image from(rank, 0, in);
     Image to(rank, kImageRoomBytes / 2, out);
-    const Graph graph(rank, [&](uint64_t stream) {
-      for (int i = 0; i < kCallsOfGraph; ++i) {
-        ASSERT_EQ(nvrar_all_reduce(comm, from.address(), to.address(), kCount, NVRAR_FLOAT32, NVRAR_SUM,
-                                   NVRAR_ALGORITHM_AUTO, stream),
-                  NVRAR_OK)
-            << nvrar_last_error();
-      }
-    });
+    const Graph graph(rank, sums_of(comm, from, to));
     replay_until_lost(rank, comm, board, graph, [&] {
       to.fetch();
       return difference(out.data(), pool.expected(0), kBytes);
@@ -184,22 +194,13 @@ class StoppedRankOnHosts : public ::testing::Test {
   static void stop_rank_1(uint64_t timeout_ns, int stop_ms, int stops, nvrar_status expected) {
     const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kCount, 71, 1);
     const auto body = [&](int rank, nvrar_comm* comm, Board* board) {
-      (void)context_of(rank);
-      ++board->ready;
-      while (board->ready < 2) ::usleep(200);
+      meet(rank, 2, board);
       std::vector<uint8_t> in(pool.input(rank, 0), pool.input(rank, 0) + kBytes);
       std::vector<uint8_t> out(kBytes);
       std::vector<uint8_t> over(1);
       const Image from(rank, 0, in);
       Image to(rank, kImageRoomBytes / 2, out);
-      const Graph graph(rank, [&](uint64_t stream) {
-        for (int i = 0; i < kCallsOfGraph; ++i) {
-          ASSERT_EQ(nvrar_all_reduce(comm, from.address(), to.address(), kCount, NVRAR_FLOAT32, NVRAR_SUM,
-                                     NVRAR_ALGORITHM_AUTO, stream),
-                    NVRAR_OK)
-              << nvrar_last_error();
-        }
-      });
+      const Graph graph(rank, sums_of(comm, from, to));
       nvrar_status status = NVRAR_OK;
       while (status == NVRAR_OK && over[0] == 0) {
         graph.launch(stream_of(rank));
@@ -233,16 +234,18 @@ class StoppedRankOnHosts : public ::testing::Test {
   }
 };
 
-// With one link thread, after calls; each further thread takes a third of that more.
+TEST_F(StoppedRankOnHosts, ForLessThanTheLimitOnlyDelays) { stop_rank_1(20'000 * kMs, 1'500, 2, NVRAR_OK); }
+
+TEST_F(StoppedRankOnHosts, ForLongerEndsBothInTime) { stop_rank_1(kTimeoutNs, 2'500, 1, NVRAR_TIMEOUT); }
+
+// With one link thread, after calls.
 TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
   skip_unless_two_gpus();
   if (::testing::Test::IsSkipped()) return;
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 73, 1);
   ProcessGroup group(2, {.timeout_ns = 20'000 * kMs, .ranks_per_node = 1, .linked = true},
                      [&](int rank, nvrar_comm* comm, Board* board) {
-                       (void)context_of(rank);
-                       ++board->ready;
-                       while (board->ready < 2) ::usleep(200);
+                       meet(rank, 2, board);
                        for (uint64_t i = 0; i < 20; ++i) {
                          run_case(rank, 2, comm, pool,
                                   {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount, i});
@@ -259,10 +262,6 @@ TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
                      });
   EXPECT_TRUE(group.join(60));
 }
-
-TEST_F(StoppedRankOnHosts, ForLessThanTheLimitOnlyDelays) { stop_rank_1(20'000 * kMs, 1'500, 2, NVRAR_OK); }
-
-TEST_F(StoppedRankOnHosts, ForLongerEndsBothInTime) { stop_rank_1(kTimeoutNs, 2'500, 1, NVRAR_TIMEOUT); }
 
 }  // namespace
 }  // namespace nvrar::test

@@ -106,15 +106,7 @@ class PairSum {
   __device__ __forceinline__ static bool meet(bool good) { return good; }
   __device__ __forceinline__ void sum(uint32_t run, bool good) {
     if (!good || !has(run)) return;
-    Packet sum;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      // In either order: a sum of two has the same bits in both.
-      WordSum<Element> word(mine_[i]);
-      word.add(other_[i]);
-      sum[i] = word.round();
-    }
-    epilogue_.take(offset(run), sum);
+    epilogue_.take(offset(run), sum_of_pair<Element>(mine_, other_));
   }
   __device__ __forceinline__ void clear(uint32_t slot, uint32_t run) const {
     if (has(run)) clear_packet(args_, own_.at(slot));

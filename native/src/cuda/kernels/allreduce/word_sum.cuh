@@ -61,4 +61,17 @@ struct WordSum<protocol::Float16> {
   }
 };
 
+// Of two ranks; a sum of two has the same bits in either order.
+template <class Element>
+__device__ __forceinline__ protocol::Packet sum_of_pair(const protocol::Packet& first, const protocol::Packet& second) {
+  protocol::Packet sum;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    WordSum<Element> word(first[i]);
+    word.add(second[i]);
+    sum[i] = word.round();
+  }
+  return sum;
+}
+
 }  // namespace nvrar::cuda

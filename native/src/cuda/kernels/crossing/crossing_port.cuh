@@ -102,14 +102,17 @@ class CrossingPort : public WarpPort<Sums> {
         ours[i] = load_input<false>(own + part.first + place, place < part.end);
       }
       // By itself, because the code for all operators takes a block 3 us more, which are spent on fetching it.
-      if (kHasWordSum<typename Sums::Of> && args_.op == NVRAR_SUM) {
+      if constexpr (kHasWordSum<typename Sums::Of>) {
+        if (args_.op == NVRAR_SUM) {
 #pragma unroll
-        for (uint32_t i = 0; i < kPacketsAtOnce; ++i) {
-          const uint32_t place = at + i * part.step;
-          const Packet sum = sum_of(is_first ? ours[i] : theirs[i], is_first ? theirs[i] : ours[i]);
-          if (place < part.end) store_vector(launch.recv + part.first + place, sum);
+          for (uint32_t i = 0; i < kPacketsAtOnce; ++i) {
+            const uint32_t place = at + i * part.step;
+            const Packet sum =
+                sum_of_pair<typename Sums::Of>(is_first ? ours[i] : theirs[i], is_first ? theirs[i] : ours[i]);
+            if (place < part.end) store_vector(launch.recv + part.first + place, sum);
+          }
+          continue;
         }
-        continue;
       }
 #pragma unroll
       for (uint32_t i = 0; i < kPacketsAtOnce; ++i) {
@@ -270,19 +273,6 @@ class CrossingPort : public WarpPort<Sums> {
   __device__ bool is_plain(const protocol::Launch& launch, const uint8_t* message) const {
     return ((reinterpret_cast<uint64_t>(message) | launch.bytes) % protocol::kPacketBytes) == 0 &&
            topology_.largest == 1;
-  }
-  // NVRAR_SUM of two ranks.
-  static __device__ __forceinline__ Packet sum_of(const Packet& first, const Packet& second) {
-    Packet sum{};
-    if constexpr (kHasWordSum<typename Sums::Of>) {
-#pragma unroll
-      for (uint32_t i = 0; i < protocol::kPacketBytes / sizeof(uint32_t); ++i) {
-        WordSum<typename Sums::Of> word(first[i]);
-        word.add(second[i]);
-        sum[i] = word.round();
-      }
-    }
-    return sum;
   }
   static __device__ __forceinline__ void store_vector(uint8_t* to, const Packet& packet) {
     *reinterpret_cast<uint4*>(to) = make_uint4(packet[0], packet[1], packet[2], packet[3]);

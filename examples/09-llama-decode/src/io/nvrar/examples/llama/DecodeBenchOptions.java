@@ -21,6 +21,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** The options of {@link DecodeBenchCommand}. */
@@ -69,13 +70,7 @@ final class DecodeBenchOptions {
               + " many of up to 4 as the nodes of --nodes have and as divide the heads).")
   private @Nullable Integer ranks;
 
-  @Option(
-      names = "--nodes",
-      paramLabel = "N",
-      defaultValue = "1",
-      description =
-          "Number of the cluster's nodes that the actors are on (default: ${DEFAULT-VALUE}).")
-  private int nodes;
+  @Mixin private NodesOption nodes = new NodesOption();
 
   @Option(
       names = "--batch",
@@ -207,12 +202,7 @@ final class DecodeBenchOptions {
     }
     require("--layers", layers == null ? 1 : layers, 1, Integer.MAX_VALUE);
     require("--ranks", ranks == null ? 1 : ranks, 1, Groups.MAX_NODE_SIZE);
-    require("--nodes", nodes, 1, Groups.MAX_NODE_SIZE);
-    if (ranks != null && nodes > ranks) {
-      throw new ModelException(
-          String.format(
-              Locale.ROOT, "--nodes is %d, and --ranks %d are on at most as many.", nodes, ranks));
-    }
+    nodes.check(ranks == null ? Groups.MAX_NODE_SIZE : ranks);
     require("--steps", steps, 1, BenchCell.MAX_STEPS);
     require("--repeats", repeats, 1, MAX_BLOCKS);
     require("--warmup", warmup, 0, MAX_BLOCKS);
@@ -312,7 +302,7 @@ final class DecodeBenchOptions {
   }
 
   int nodes() {
-    return nodes;
+    return nodes.nodes();
   }
 
   /** Tokens of the prompts whose first tokens are timed, in order. */

@@ -12,9 +12,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.concurrent.ThreadLocalRandom;
 import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** The options of {@link DecodeCommand}. */
@@ -60,13 +60,7 @@ final class DecodeOptions {
               + " to 4 as the nodes of --nodes have and as divide the heads).")
   private @Nullable Integer ranks;
 
-  @Option(
-      names = "--nodes",
-      paramLabel = "N",
-      defaultValue = "1",
-      description =
-          "Number of the cluster's nodes that the actors are on (default: ${DEFAULT-VALUE}).")
-  private int nodes;
+  @Mixin private NodesOption nodes = new NodesOption();
 
   @Option(
       names = "--backend",
@@ -156,16 +150,7 @@ final class DecodeOptions {
               + Groups.MAX_NODE_SIZE
               + ".");
     }
-    int mostNodes = ranks == null ? ActorPlaces.RANKS_DEFAULT : ranks;
-    if (nodes < 1 || nodes > mostNodes) {
-      throw new ModelException(
-          String.format(
-              Locale.ROOT,
-              "There were to be %d nodes, and %d ranks are on 1 to %d.",
-              nodes,
-              mostNodes,
-              mostNodes));
-    }
+    nodes.check(ranks == null ? ActorPlaces.RANKS_DEFAULT : ranks);
     if (model != null && randomWeights != null) {
       throw new ModelException("Give either --model or --random-weights, not both.");
     }
@@ -243,7 +228,7 @@ final class DecodeOptions {
   }
 
   int nodes() {
-    return nodes;
+    return nodes.nodes();
   }
 
   /** The texts to continue; empty if tokens are given instead. */

@@ -1,36 +1,14 @@
 package io.nvrar.it;
 
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
-
 import io.nvrar.it.cluster.GpuTest;
-import io.nvrar.it.cluster.RayCluster;
-import io.nvrar.it.cluster.SecondHost;
-import java.io.IOException;
+import io.nvrar.it.cluster.TwoHostsExtension;
 import java.util.List;
-import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.api.extension.ExtendWith;
 
 /** On the GPUs of two hosts. */
 @GpuTest
-@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+@ExtendWith(TwoHostsExtension.class)
 class DecodeOnHostsGpuIT extends DecodeGpuIT {
-
-  private @Nullable SecondHost second;
-
-  @BeforeAll
-  void startSecondHost(RayCluster cluster) throws IOException {
-    assumeTrue(cluster.gpus() >= 2, "two hosts need two GPUs");
-    second = SecondHost.start(cluster);
-  }
-
-  @AfterAll
-  void stopSecondHost() {
-    if (second != null) {
-      second.close();
-    }
-  }
 
   @Override
   List<String> places() {

@@ -39,7 +39,7 @@ final class RayClusterExtension
     return cluster(context);
   }
 
-  private static RayCluster cluster(ExtensionContext context) {
+  static RayCluster cluster(ExtensionContext context) {
     boolean realGpus = context.getTags().contains("gpu");
     RayCluster cluster =
         context

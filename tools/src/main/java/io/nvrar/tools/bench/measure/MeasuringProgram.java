@@ -50,11 +50,11 @@ public final class MeasuringProgram {
    * Runs it to its end.
    *
    * @param option the option that names its file
-   * @param leftOut hears what it has left out, and why, and what links took of the cores
+   * @param said hears what it has left out, and why, and what links took of the cores
    * @return the lines of its file
    * @throws IOException with what it has said, if it has failed or takes too long
    */
-  public List<String> run(String option, Consumer<String> leftOut)
+  public List<String> run(String option, Consumer<String> said)
       throws IOException, InterruptedException {
     Path directory = Files.createTempDirectory("nvrar-bench");
     Path file = directory.resolve("results");
@@ -80,7 +80,7 @@ public final class MeasuringProgram {
       } finally {
         end(process);
         if (Files.exists(errors)) {
-          linesOf(errors).filter(this::tellsWhatIsLeftOut).forEach(leftOut);
+          linesOf(errors).filter(this::isToBeHeard).forEach(said);
         }
         remove(end);
       }
@@ -123,7 +123,7 @@ public final class MeasuringProgram {
     int code = process.exitValue();
     if (!codes.contains(code)) {
       // What the program went on without is not why it failed.
-      List<String> lines = linesOf(errors).filter(line -> !tellsWhatIsLeftOut(line)).toList();
+      List<String> lines = linesOf(errors).filter(line -> !isToBeHeard(line)).toList();
       String said =
           lines.stream()
               .filter(line -> names.stream().anyMatch(line::startsWith))
@@ -140,7 +140,7 @@ public final class MeasuringProgram {
     return new String(Files.readAllBytes(errors), UTF_8).lines();
   }
 
-  private boolean tellsWhatIsLeftOut(String line) {
+  private boolean isToBeHeard(String line) {
     return names.stream().anyMatch(name -> line.startsWith(name + ": "))
         && (line.contains(" is left out: ") || line.contains(" core-seconds "));
   }
