@@ -76,9 +76,12 @@ void give_own_part(CrossingShape* shape, Algorithm algorithm, const protocol::La
 LaunchShape crossing_launch_shape(const CrossingShape& shape, const KernelShape& kernel, uint32_t most_blocks,
                                   const TunedShape& tuned) noexcept {
   constexpr uint32_t kMostTeams = 64;
+  // Of one stream. Each takes a chunk at a time: with fewer the first chunks are full sooner, and cross meanwhile.
+  constexpr uint32_t kMostTeamsOfOne = 12;
   const uint32_t of_a_chunk = shape.chunk_bytes / shape.run_bytes;
-  uint32_t teams = std::min(
-      {shape.chunks * (shape.streams == Streams::kSlices ? 2 : 1), most_blocks - kernel.more_blocks, kMostTeams});
+  uint32_t teams =
+      std::min({shape.chunks * (shape.streams == Streams::kSlices ? 2 : 1), most_blocks - kernel.more_blocks,
+                shape.streams == Streams::kOne ? kMostTeamsOfOne : kMostTeams});
   if (tuned.blocks != 0) teams = std::min(teams, tuned.blocks);
   LaunchShape result;
   result.tiles_per_block = std::min(kernel.max_tiles, of_a_chunk);

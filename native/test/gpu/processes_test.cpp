@@ -238,30 +238,33 @@ TEST_F(StoppedRankOnHosts, ForLessThanTheLimitOnlyDelays) { stop_rank_1(20'000 *
 
 TEST_F(StoppedRankOnHosts, ForLongerEndsBothInTime) { stop_rank_1(kTimeoutNs, 2'500, 1, NVRAR_TIMEOUT); }
 
-// With one link thread, after calls.
-TEST(IdleGroupOnHosts, TakesAHundredthOfACore) {
-  skip_unless_two_gpus();
-  if (::testing::Test::IsSkipped()) return;
+class IdleGroupOnHosts : public ::testing::TestWithParam<uint32_t> {};  // by the number of link threads
+
+// After calls.
+TEST_P(IdleGroupOnHosts, TakesAHundredthOfACoreForEachLinkThread) {
+  if (!on_gpu()) GTEST_SKIP() << "the backend is the CPU: NVRAR_TEST_BACKEND is not cuda";
   const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 73, 1);
-  ProcessGroup group(2, {.timeout_ns = 20'000 * kMs, .ranks_per_node = 1, .linked = true},
-                     [&](int rank, nvrar_comm* comm, Board* board) {
-                       meet(rank, 2, board);
-                       for (uint64_t i = 0; i < 20; ++i) {
-                         run_case(rank, 2, comm, pool,
-                                  {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount, i});
-                       }
-                       constexpr double kSeconds = 3;
-                       ::usleep(1'000'000);
-                       const std::clock_t before = std::clock();
-                       ::usleep(static_cast<useconds_t>(kSeconds * 1e6));
-                       const double cores = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC / kSeconds;
-                       std::printf("an idle member of a group on GPU hosts takes %.4f of a core\n", cores);
-                       EXPECT_LT(cores, 0.01);
-                       ++board->ready;
-                       while (board->ready < 4) ::usleep(1000);
-                     });
+  const GroupOptions options{
+      .timeout_ns = 20'000 * kMs, .ranks_per_node = 1, .linked = true, .link_threads = GetParam()};
+  ProcessGroup group(2, options, [&](int rank, nvrar_comm* comm, Board* board) {
+    meet(rank, 2, board);
+    for (uint64_t i = 0; i < 20; ++i) {
+      run_case(rank, 2, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount, i});
+    }
+    constexpr double kSeconds = 3;
+    ::usleep(1'000'000);
+    const std::clock_t before = std::clock();
+    ::usleep(static_cast<useconds_t>(kSeconds * 1e6));
+    const double cores = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC / kSeconds;
+    std::fprintf(stderr, "an idle member with %u link threads takes %.4f of a core\n", GetParam(), cores);
+    EXPECT_LT(cores, 0.01 * GetParam());
+    ++board->ready;
+    while (board->ready < 4) ::usleep(1000);
+  });
   EXPECT_TRUE(group.join(60));
 }
+
+INSTANTIATE_TEST_SUITE_P(LinkThreads, IdleGroupOnHosts, ::testing::Values(1, 4));
 
 }  // namespace
 }  // namespace nvrar::test

@@ -375,6 +375,37 @@ TEST(GpuStreams, CallsOfTwoGroupsAtOnceWhoseRanksTakeDifferentKernelsAreExact) {
   }
 }
 
+// A rank may create a group while its call in another one waits for a peer, which makes that call only once it has
+// created its member, too. So nothing that creating a group does may wait for the GPU.
+TEST(GpuStreams, AGroupIsCreatedWhileACallOfAnotherWaits) {
+  NVRAR_TEST_NEEDS_GPU();
+  if (exclusive_groups()) GTEST_SKIP() << "no two exclusive groups may have calls at once";
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kPoolElements, 89);
+  for (const bool linked : {false, true}) {
+    ThreadGroup waiting(2);
+    Buffers buffers[] = {Buffers(0), Buffers(1)};
+    for (int rank = 0; rank < 2; ++rank) give_input(&buffers[rank], pool.input(rank, 0));
+    const auto call = [&](int rank) {
+      ASSERT_EQ(buffers[rank].all_reduce(waiting.comm(rank), NVRAR_ALGORITHM_ONE_SHOT, stream_of(rank)), NVRAR_OK);
+    };
+    call(0);
+    GroupOptions options;
+    if (linked) options = {.ranks_per_node = 1, .linked = true};
+    ThreadGroup created(2, options);
+    EXPECT_EQ(nvrar_async_error(waiting.comm(0)), NVRAR_OK) << nvrar_last_error();
+    call(1);
+    for (int rank = 0; rank < 2; ++rank) {
+      ASSERT_EQ(settled(rank, waiting.comm(rank), NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+      buffers[rank].to.fetch();
+      EXPECT_EQ(difference(buffers[rank].out.data(), pool.expected(0), kBytes), "") << "rank " << rank;
+      count_checked_call();
+    }
+    created.run([&](int rank, nvrar_comm* comm) {
+      run_case(rank, 2, comm, pool, {NVRAR_ALL_REDUCE, {NVRAR_FLOAT32, NVRAR_SUM}, NVRAR_ALGORITHM_AUTO, kCount});
+    });
+  }
+}
+
 TEST(GpuStreams, ALimitThatPassesBesideAHogEndsTheGroupInOrder) {
   NVRAR_TEST_NEEDS_GPU();
   constexpr uint64_t kLarge = 200'000;

@@ -25,9 +25,15 @@ bool is_set(const char* name) {
   return value != nullptr && std::string(value) == "1";
 }
 
+// On GPUs the number of threads of a rank's links.
+uint32_t linked_threads() {
+  const char* const value = std::getenv("NVRAR_TEST_LINKS");
+  return value == nullptr ? 0 : static_cast<uint32_t>(std::stoul(value));
+}
+
 }  // namespace
 
-bool linked_nodes() { return is_set("NVRAR_TEST_LINKS"); }
+bool linked_nodes() { return linked_threads() != 0; }
 bool exclusive_groups() { return is_set("NVRAR_TEST_EXCLUSIVE"); }
 
 nvrar_config make_config(int rank, int world, const GroupOptions& options) {
@@ -46,6 +52,7 @@ nvrar_config make_config(int rank, int world, const GroupOptions& options) {
   if (options.may_link || options.linked || linked_nodes()) std::strcpy(config.link_address, "127.0.0.1");
   if (options.encrypted || is_set("NVRAR_TEST_ENCRYPTED")) config.link_security = NVRAR_LINK_ENCRYPTED;
   if (options.linked || linked_nodes()) config.links = NVRAR_LINKS_BETWEEN_NODES;
+  config.link_threads = std::max(options.link_threads, linked_threads());
   if (on_gpu()) {
     config.exclusive = exclusive_groups() ? 1 : 0;
     config.programmatic_launch = is_set("NVRAR_TEST_PROGRAMMATIC") ? 1 : 0;

@@ -20,6 +20,7 @@ struct GroupOptions {
   bool linked = false;                 // ranks of different nodes reach each other by links only
   bool encrypted = false;              // links are
   bool may_link = false;               // ranks of different hosts may be linked
+  uint32_t link_threads = 1;           // on GPUs
   int late_rank = -1;                  // a process that connects later than the others, which do not wait for it
 };
 

@@ -31,8 +31,10 @@ constexpr uint64_t kLeavingNs = kNsPerSecond;
 constexpr auto kLeavingPoll = std::chrono::milliseconds(1);
 // The smallest number of blocks in the device state: a batch has one for each peer and direction.
 constexpr uint32_t kLeastBlocks = 2 * protocol::kMaxRanks;
-// Of what crosses to other nodes in a launch.
+// Of what crosses to other nodes in a launch. With four threads a large launch is worth its memory, because chunks
+// cross while the kernel still stores the next ones; fewer are too slow to gain by it.
 constexpr uint64_t kCrossingAreaBytes = uint64_t{2} << 20;
+constexpr uint64_t kLargeCrossingAreaBytes = uint64_t{8} << 20;
 // How long a report waits for what the ranks of other hosts are doing.
 constexpr uint64_t kReportNs = 100'000'000;
 
@@ -286,10 +288,12 @@ void CudaMember::map_peers(const std::vector<Descriptor>& descriptors) {
 void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet& remote) {
   const protocol::Topology& topology = layout_.topology;
   const uint32_t node = topology.node_of(rank());
-  crossing_.layout = {kCrossingAreaBytes, world(), topology.first_of(node), topology.size_of(node)};
+  const auto budget = Proxy::Budget::of(topology.largest, link_config_.link_threads, link_config_.link_spin_ns);
+  const uint64_t area_bytes = budget.threads == Proxy::Budget::kMost ? kLargeCrossingAreaBytes : kCrossingAreaBytes;
+  crossing_.layout = {area_bytes, world(), topology.first_of(node), topology.size_of(node)};
   arena_.emplace(device_->primary(), crossing_.layout.bytes());
   constexpr uint64_t kCountBytes = protocol::CrossingMemory::kCounts * sizeof(uint32_t);
-  crossing_state_.emplace(device_->primary(), kCountBytes + 3 * kCrossingAreaBytes);
+  crossing_state_.emplace(device_->primary(), kCountBytes + 3 * area_bytes);
   {
     const CurrentContext current(device_->context());
     const std::vector<uint8_t> zeros(kCountBytes);
@@ -298,11 +302,10 @@ void CudaMember::link(const std::vector<Descriptor>& descriptors, const RankSet&
   crossing_.arena = reinterpret_cast<uint8_t*>(arena_->on_device());
   crossing_.counts = reinterpret_cast<uint32_t*>(crossing_state_->get());
   crossing_.sums = reinterpret_cast<uint8_t*>(crossing_state_->get() + kCountBytes);
-  crossing_rows_ = crossing_.sums + 2 * kCrossingAreaBytes;
+  crossing_rows_ = crossing_.sums + 2 * area_bytes;
   proxy_->start(segments_.get(), crossing_.layout, static_cast<uint8_t*>(arena_->host()), link_config_.secret,
                 remotes_of(descriptors, rank(), remote),
-                monotonic_ns() + std::min(link_config_.join_timeout_ns, kLongestWaitNs),
-                Proxy::Budget::of(topology.largest, link_config_.link_threads, link_config_.link_spin_ns));
+                monotonic_ns() + std::min(link_config_.join_timeout_ns, kLongestWaitNs), budget);
   crosses_ = true;
 }
 
@@ -355,7 +358,7 @@ void CudaMember::require_device_memory(const char* name, uint64_t address, uint6
 Plan CudaMember::plan(const Call& call, const TuningTable& tuning) const {
   PlanSite site{.gpu = &gpu_};
   if (crosses_) {
-    site.crossing_bytes = kCrossingAreaBytes;
+    site.crossing_bytes = crossing_.layout.area_bytes;
     site.proxy_threads = proxy_->budget().threads;
   }
   return plan_of(call, layout_, tuning, site);

@@ -47,9 +47,8 @@ void store(uint64_t* word, uint64_t value) noexcept { __atomic_store_n(word, val
 }  // namespace
 
 Proxy::Budget Proxy::Budget::of(uint32_t largest_node, uint32_t wanted_threads, uint64_t spin_ns) noexcept {
-  constexpr uint32_t kMostOfANode = 4;
   Budget budget{.spin_ns = spin_ns};
-  budget.connections = std::bit_floor(std::max(kMostOfANode / largest_node, 1u));
+  budget.connections = std::bit_floor(std::max(kMost / largest_node, 1u));
   budget.threads = std::bit_floor(std::clamp(wanted_threads, 1u, budget.connections));
   return budget;
 }

@@ -32,6 +32,7 @@ class Proxy final : public link::Inbox {
   // How many connections there are to each rank, how many threads look at them, and for how long those look all the
   // time after something has happened.
   struct Budget {
+    static constexpr uint32_t kMost = 4;  // connections from a node to a rank
     uint32_t connections = 1;
     uint32_t threads = 1;  // divides `connections`
     uint64_t spin_ns = 1;
