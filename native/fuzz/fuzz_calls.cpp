@@ -1,5 +1,5 @@
-// Fuzzes the arguments of collectives, of fused all-reduces and of batches: a call that passes the checks accesses only
-// memory that the caller passed, and its plan stays within the rings.
+// Fuzzes the arguments of collectives, of fused all-reduces, of top-ks and of batches: a call that passes the checks
+// accesses only memory that the caller passed, and its plan stays within the rings.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <nvrar.h>
 
@@ -11,6 +11,7 @@
 #include "call/batch.h"
 #include "call/call.h"
 #include "call/fusion.h"
+#include "call/top_k.h"
 #include "common/error.h"
 #include "plan/plan.h"
 #include "property.h"
@@ -28,7 +29,7 @@ constexpr Wide kAddresses = Wide{1} << 64;
 
 // Around the places where something begins to differ.
 uint64_t number(FuzzedDataProvider& input) {
-  switch (input.ConsumeIntegralInRange(0, 3)) {
+  switch (input.ConsumeIntegralInRange(0, 4)) {
     case 0:
       return input.ConsumeIntegralInRange<uint64_t>(0, 4096);
     case 1:
@@ -181,6 +182,45 @@ void try_fused(FuzzedDataProvider& input) {
   if (call.rows != 0) require_memory(call);
 }
 
+void try_top_k(FuzzedDataProvider& input) {
+  nvrar_selection given{};
+  given.size = sizeof given;
+  given.data_type = code(input, NVRAR_BFLOAT16);
+  given.rows = static_cast<uint32_t>(number(input));
+  given.k = input.ConsumeBool() ? input.ConsumeIntegralInRange<uint32_t>(0, NVRAR_MAX_TOP_K + 1)
+                                : static_cast<uint32_t>(number(input));
+  given.columns = number(input);
+  given.first_index = number(input);
+  uint64_t last = 4096;
+  for (uint64_t* const address : {&given.input, &given.values, &given.indices}) {
+    last = input.ConsumeBool() ? number(input) : last + input.ConsumeIntegralInRange<uint64_t>(0, 4096) * 16;
+    *address = last;
+  }
+  try {
+    (void)checked_top_k(given);
+  } catch (const Error& error) {
+    require(error.status() == NVRAR_INVALID_ARGUMENT, "a bad top-k is the caller's mistake");
+    require_sentence(error.what());
+    return;
+  }
+  require(given.k >= 1 && given.k <= NVRAR_MAX_TOP_K, "k is as large as may be");
+  require(Wide{given.first_index} + given.columns <= Wide{1} << 31, "indices are int32");
+  if (given.rows == 0) return;
+  const Wide places = Wide{given.rows} * given.k;
+  const Wide size = element_bytes(given.data_type);
+  require(size == 2 || size == 4, "the elements are floats");
+  const std::pair<uint64_t, Wide> buffers[] = {{given.input, Wide{given.rows} * given.columns * size},
+                                               {given.values, given.values == 0 ? 0 : places * size},
+                                               {given.indices, places * sizeof(int32_t)}};
+  for (const auto& [address, bytes] : buffers) {
+    require(bytes == 0 || (address != 0 && address + bytes < kAddresses + 1), "a buffer is memory");
+    for (const auto& [other, other_bytes] : buffers) {
+      if (&other == &address || bytes == 0 || other_bytes == 0) continue;
+      require(!meet(address, bytes, other, other_bytes), "no buffers overlap");
+    }
+  }
+}
+
 void try_batch(FuzzedDataProvider& input) {
   const auto world = input.ConsumeIntegralInRange<uint32_t>(1, protocol::kMaxRanks);
   const auto rank = input.ConsumeIntegralInRange<uint32_t>(0, world - 1);
@@ -233,6 +273,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 2:
       nvrar::fuzz::try_fused(input);
+      break;
+    case 4:
+      nvrar::fuzz::try_top_k(input);
       break;
     default:
       nvrar::fuzz::try_call(input);

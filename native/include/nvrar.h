@@ -62,6 +62,8 @@ extern "C" {
 #define NVRAR_MAX_RULE_TILES 32
 /* The longest row of a fused all-reduce, in elements. */
 #define NVRAR_MAX_HIDDEN 16384
+/* The largest k of nvrar_top_k. */
+#define NVRAR_MAX_TOP_K 1024
 /* The number of calls that a rank's flight record keeps. */
 #define NVRAR_FLIGHT_RECORDS 1024
 
@@ -234,7 +236,7 @@ typedef struct nvrar_call {
   uint64_t begin_ns;
   uint64_t end_ns; /* the same; 0 while running */
   int32_t fusion;  /* NVRAR_FUSION_* of a fused all-reduce; else 0 */
-  uint32_t hidden; /* elements of a row of a fused all-reduce; else 0 */
+  uint32_t hidden; /* elements of a row of a fused all-reduce; k of the all-gather of a top-k; else 0 */
 } nvrar_call;
 
 /* What this member has called so far of one collective. */
@@ -460,6 +462,28 @@ typedef struct nvrar_fused_all_reduce {
  * same on all ranks, bit for bit, only if they do. A group on GPUs of one host needs all of its ranks in one node, and
  * for any form but RESIDUAL ring_bytes must hold world_size rows, each rounded up to 512 bytes. */
 NVRAR_API nvrar_status nvrar_all_reduce_fused(nvrar_comm* comm, const nvrar_fused_all_reduce* call, uint64_t stream);
+
+/* A top-k of rows whose columns are divided among the ranks, as the logits of a vocabulary are. */
+typedef struct nvrar_selection {
+  uint32_t size;        /* sizeof(nvrar_selection) */
+  int32_t data_type;    /* NVRAR_BFLOAT16, NVRAR_FLOAT16 or NVRAR_FLOAT32, of input and values */
+  uint32_t rows;        /* 0: a call without data, as any with count 0 */
+  uint32_t k;           /* 1 (argMax) to NVRAR_MAX_TOP_K */
+  uint64_t columns;     /* of a row on this rank; ranks may have different numbers, also 0 */
+  uint64_t first_index; /* of this rank's first column; the last index is at most 2^31 - 1 */
+  uint64_t input;       /* rows x columns elements, row after row */
+  uint64_t values;      /* rows x k elements, on every rank; 0: not stored */
+  uint64_t indices;     /* rows x k int32, on every rank */
+} nvrar_selection;
+
+/* Of each row the k greatest elements over all ranks, the greatest first, and of equal ones that of the lowest index
+ * first; -0 is below +0. On every rank `values` has the elements and `indices` where they stand in the row: first_index
+ * of their rank and their column there. If a row has a NaN on any rank, all of its values are NaN and all of its
+ * indices -1. If it has fewer than k columns on all ranks together, what is missing has the value -infinity and the
+ * index -1. Ranks whose columns have the same index get an unspecified one of them. All ranks must pass the same rows
+ * and k. No buffer may overlap another one. What ranks exchange is an all-gather, or several where rows x k is more
+ * than 8192, and the flight record shows it as such: allGather int64[rows x k]. */
+NVRAR_API nvrar_status nvrar_top_k(nvrar_comm* comm, const nvrar_selection* selection, uint64_t stream);
 
 /* Completes when every rank has entered. */
 NVRAR_API nvrar_status nvrar_barrier(nvrar_comm* comm, uint64_t stream);

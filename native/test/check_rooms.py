@@ -20,6 +20,7 @@ ROOMS = {
     "cuda/kernels/allreduce": "protocol cuda/kernels/launch",
     "cuda/kernels/steps": "call protocol cuda/kernels/launch",
     "cuda/kernels/move": "call protocol cuda/kernels/launch",
+    "cuda/kernels/top_k": "protocol cuda/kernels/launch",
     "cuda/proxy": "common protocol shared link",
     "cuda/kernels/crossing": "call protocol cuda/kernels/launch cuda/kernels/allreduce cuda/kernels/steps cuda/kernels/move",
     "cuda/launch": "common call plan protocol cuda/driver cuda/kernels/launch cuda/kernels/move",
@@ -27,7 +28,7 @@ ROOMS = {
     "cuda/memory": "common cuda/driver cuda/nvshmem",
     "member": "common call plan protocol shared link cuda/driver cuda/memory cuda/nvshmem",
     "cpu": "common call plan protocol shared link member",
-    "cuda/member": "common call plan protocol shared link member cuda/driver cuda/kernels/launch cuda/kernels/move cuda/kernels/crossing cuda/proxy cuda/launch cuda/memory",
+    "cuda/member": "common call plan protocol shared link member cuda/driver cuda/kernels/launch cuda/kernels/move cuda/kernels/top_k cuda/kernels/crossing cuda/proxy cuda/launch cuda/memory",
     "api": "common call plan protocol shared link member cpu cuda/driver cuda/launch cuda/memory cuda/nvshmem cuda/member",
 }
 # Of the build and of the tests.

@@ -15,6 +15,7 @@
 #include "api/onlooker.h"
 #include "api/version.h"
 #include "call/fusion.h"
+#include "call/top_k.h"
 #include "common/abi_struct.h"
 #include "common/error.h"
 #include "cuda/nvshmem/nvshmem.h"
@@ -200,6 +201,15 @@ nvrar_status nvrar_all_reduce_fused(nvrar_comm* comm, const nvrar_fused_all_redu
     const auto taken = nvrar::take_struct<nvrar_fused_all_reduce>(call, "call");
     const nvrar::Fusion fusion = nvrar::fusion_of(taken);
     comm->communicator->run(nvrar::fused_call(taken, fusion), stream);
+  });
+}
+
+nvrar_status nvrar_top_k(nvrar_comm* comm, const nvrar_selection* selection, uint64_t stream) {
+  return guarded([&] {
+    require(comm, "comm");
+    require(selection, "selection");
+    const auto taken = nvrar::take_struct<nvrar_selection>(selection, "selection");
+    comm->communicator->run_top_k(nvrar::checked_top_k(taken), stream);
   });
 }
 

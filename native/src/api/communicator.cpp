@@ -141,6 +141,7 @@ nvrar_call record_of(const Call& call, const Plan& plan, uint64_t sequence) noex
     record.fusion = call.fusion->form;
     record.hidden = call.fusion->hidden;
   }
+  if (call.top_k != nullptr) record.hidden = call.top_k->k;
   return record;
 }
 
@@ -366,6 +367,34 @@ void Communicator::require_ready() {
 void Communicator::run(const Call& call, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
+  run_alone(call, stream);
+}
+
+void Communicator::run_top_k(const TopK& top_k, uint64_t stream) {
+  const BusyGuard guard(busy_);
+  require_ready();
+  uint32_t first = 0;
+  do {  // of no rows, too, which is a call
+    const uint32_t rows = std::min(top_k.rows - first, top_k.rows_at_once());
+    const KeyRoom room = member_->find_keys(top_k, first, rows, stream);
+    run_alone(gather_of_keys(top_k, rows, room), stream);
+    if (rows != 0) choose(top_k, first, rows, stream);
+    first += rows;
+  } while (first < top_k.rows);
+}
+
+// Behind the call that has gathered the keys.
+void Communicator::choose(const TopK& top_k, uint32_t first, uint32_t rows, uint64_t stream) {
+  try {
+    member_->choose(top_k, first, rows, stream);
+  } catch (const std::exception& error) {
+    member_->poison({NVRAR_SYSTEM, member_->rank(), {}, sequence_});
+    throw_half_enqueued(member_->segments().call_of(member_->rank()), error);
+  }
+}
+
+// While no other call runs.
+void Communicator::run_alone(const Call& call, uint64_t stream) {
   check_call(call, member_->rank(), member_->layout().topology);
   const Plan plan = member_->plan(call, tuning_);
   // Counted although it sends nothing: a rank that alone passes count 0 is then one call ahead, which its next call

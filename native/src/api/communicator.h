@@ -14,6 +14,7 @@
 #include "api/report.h"
 #include "call/batch.h"
 #include "call/call.h"
+#include "call/top_k.h"
 #include "common/error.h"
 #include "member/member.h"
 #include "plan/tuning.h"
@@ -33,6 +34,7 @@ class Communicator {
   void set_tuning(std::span<const nvrar_tuning_rule> rules);
   void connect(const uint8_t* descriptors);
   void run(const Call& call, uint64_t stream);
+  void run_top_k(const TopK& top_k, uint64_t stream);
   void run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t stream);
 
   void abort() noexcept;
@@ -54,6 +56,8 @@ class Communicator {
  private:
   Communicator(int32_t backend, std::unique_ptr<Member> member, TuningTable tuning, uint64_t group_hash);
   void require_ready();
+  void run_alone(const Call& call, uint64_t stream);
+  void choose(const TopK& top_k, uint32_t first, uint32_t rows, uint64_t stream);
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const shared::Poison& poison, const std::string& running);

@@ -17,6 +17,7 @@ constexpr int32_t kNoRoot = -1;
 constexpr int32_t kNoType = -1;
 
 struct Fusion;
+struct TopK;
 
 struct Call {
   int32_t collective = 0;
@@ -28,6 +29,7 @@ struct Call {
   int32_t root = kNoRoot;
   int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // the caller's choice
   const Fusion* fusion = nullptr;            // of a fused all-reduce
+  const TopK* top_k = nullptr;               // of an all-gather of its keys
 };
 
 // "float32[1024]"

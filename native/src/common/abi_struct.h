@@ -40,6 +40,8 @@ template <>
 inline constexpr uint32_t kFirstBytes<nvrar_wait> = 24;
 template <>
 inline constexpr uint32_t kFirstBytes<nvrar_fused_all_reduce> = 80;
+template <>
+inline constexpr uint32_t kFirstBytes<nvrar_selection> = 56;
 
 // Padding would hold what the caller had there before.
 template <class Struct>

@@ -8,6 +8,7 @@
 #include "cpu/cpu_launch.h"
 #include "cpu/float_control.h"
 #include "cpu/fused_rows.h"
+#include "cpu/top_k.h"
 #include "member/nodes_of_hosts.h"
 #include "plan/launches.h"
 
@@ -167,6 +168,20 @@ bool CpuMember::run(const Call& call, const Plan& plan, const nvrar_call& record
   if (fused) fuse_rows(*call.fusion, call.data_type, sums, reinterpret_cast<uint8_t*>(call.recv));
   flight.end(number, NVRAR_CALL_DONE);
   return true;
+}
+
+KeyRoom CpuMember::find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t /*stream*/) {
+  const FloatControl same_on_all_ranks;
+  const uint64_t own = uint64_t{rows} * top_k.k;
+  keys_.resize(std::max<uint64_t>(keys_.size(), own + world() * own + world() * top_k.k));
+  cpu::find_keys(top_k, first_row, rows, keys_.data());
+  return {reinterpret_cast<uint64_t>(keys_.data()), reinterpret_cast<uint64_t>(keys_.data() + own)};
+}
+
+void CpuMember::choose(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t /*stream*/) {
+  const FloatControl same_on_all_ranks;
+  const uint64_t own = uint64_t{rows} * top_k.k;
+  cpu::choose(top_k, first_row, rows, world(), keys_.data() + own, keys_.data() + own + world() * own);
 }
 
 template <bool kLinks>

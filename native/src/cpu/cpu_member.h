@@ -37,6 +37,8 @@ class CpuMember final : public Member {
   void map_peers(const std::vector<Descriptor>& descriptors) override;
   // If it throws std::bad_alloc, nothing was done.
   bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
+  KeyRoom find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) override;
+  void choose(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) override;
   bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                  BatchResult* result) override;
   void poison(const shared::Poison& poison) noexcept override;
@@ -78,6 +80,7 @@ class CpuMember final : public Member {
   PointToPoint point_to_point_;
   std::unique_ptr<uint8_t[]> sums_;  // where a fused all-reduce sums its rows: any of its buffers may still be read
   uint64_t sums_bytes_ = 0;
+  std::vector<uint64_t> keys_;  // of a top-k: this rank's, those of all ranks, and room for a row of all ranks
 };
 
 }  // namespace nvrar::cpu

@@ -10,6 +10,7 @@
 
 #include "call/batch.h"
 #include "call/call.h"
+#include "call/top_k.h"
 #include "common/sha256.h"
 #include "member/descriptor.h"
 #include "plan/plan.h"
@@ -54,8 +55,13 @@ class Member {
   // Runs the call to its end, or enqueues it on the stream. A failure poisons this member and its peers. False: it is
   // poisoned.
   virtual bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) = 0;
-  // Does the same for a batch that has passed check_batch, and fills *result. If it throws std::bad_alloc, nothing was
-  // done.
+  // Of a top-k: puts the greatest keys of this rank's part of so many rows, k for each, where an all-gather takes them.
+  // Runs to its end, or is enqueued on the stream.
+  virtual KeyRoom find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) = 0;
+  // Behind that all-gather: stores the results of these rows.
+  virtual void choose(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) = 0;
+  // Does the same as run for a batch that has passed check_batch, and fills *result. If it throws std::bad_alloc,
+  // nothing was done.
   virtual bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                          BatchResult* result) = 0;
   // Records a call that has nothing to do.

@@ -26,6 +26,8 @@ static_assert(kMostWarps >= kWorkerWarps && kMostWarps >= kTeamWarps && kMostWar
 constexpr uint32_t kTransferThreads = 256;
 // Of the kernel that finishes the rows of a fused all-reduce between hosts, a block for each.
 constexpr uint32_t kRowThreads = 256;
+// Of the kernels of a top-k.
+constexpr uint32_t kTopKThreads = 256;
 
 }  // namespace nvrar::cuda
 

@@ -10,7 +10,7 @@ namespace nvrar::cuda {
 namespace {
 
 enum class Types : uint8_t { kNone, kAll, kInTeams };
-enum class Blocks : uint8_t { kSteps, kCrossing, kTransfer, kRows, kTeams, kPairsForTwo, kFusedPairsForTwo };
+enum class Blocks : uint8_t { kSteps, kCrossing, kTransfer, kRows, kTopK, kTeams, kPairsForTwo, kFusedPairsForTwo };
 
 // A row of the table of kernels. `source` and `name` are beginnings, which the type and the number of ranks follow.
 struct Family {
@@ -42,6 +42,8 @@ constexpr Family kFamilies[] = {
     {"crossing_transfer", "nvrar_crossing_transfer", Types::kNone, Blocks::kTransfer, false, 0, false},
     {"finish_rows_", "nvrar_finish_rows_", Types::kInTeams, Blocks::kRows, false, 0, false},
     {"finish_rows_", "nvrar_finish_rows_norm_", Types::kInTeams, Blocks::kRows, false, 0, false},
+    {"top_k_", "nvrar_find_keys_", Types::kInTeams, Blocks::kTopK, false, 0, false},
+    {"top_k_", "nvrar_choose_", Types::kInTeams, Blocks::kTopK, false, 0, false},
 };
 static_assert(std::size(kFamilies) == kKernelFamilies);
 
@@ -57,6 +59,8 @@ constexpr KernelShape shape_of_blocks(Blocks blocks, uint32_t world) noexcept {
       return {kTransferThreads};
     case Blocks::kRows:
       return {kRowThreads};
+    case Blocks::kTopK:
+      return {kTopKThreads};
     case Blocks::kPairsForTwo:
       if (world == 2) return {kWarpThreads, kPairWarps, kHeaderBlocks, kTilesOfSmallPairBlocks};
       break;

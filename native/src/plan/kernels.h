@@ -33,8 +33,10 @@ enum class KernelFamily : uint8_t {
   kCrossingTransfer,
   kFinishRows,  // of a fused all-reduce, behind kCrossingSum
   kFinishNormRows,
+  kFindKeys,  // of a top-k
+  kChoose,
 };
-constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kFinishNormRows) + 1;
+constexpr size_t kKernelFamilies = static_cast<size_t>(KernelFamily::kChoose) + 1;
 
 struct KernelId {
   KernelFamily family = KernelFamily::kMove;

@@ -7,6 +7,7 @@
 
 #include "call/call.h"
 #include "call/fusion.h"
+#include "call/top_k.h"
 #include "plan/plan.h"
 #include "protocol/call_header.h"
 #include "protocol/element.h"
@@ -64,6 +65,7 @@ class Launches {
       signature.hidden = call.fusion->hidden;
       signature.eps_bits = protocol::float_bits(call.fusion->eps + 0.0F);  // -0 is 0
     }
+    if (call.top_k != nullptr) signature.top_k = call.top_k->k;
     return signature;
   }
 

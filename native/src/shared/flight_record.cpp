@@ -20,13 +20,16 @@ constexpr uint64_t rank_at(int32_t rank, int place) noexcept {
   return uint64_t{static_cast<uint16_t>(rank)} << (8 * place);
 }
 constexpr int32_t rank_of(uint64_t word, int place) noexcept { return static_cast<int16_t>(word >> (8 * place)); }
-// The form in four bits and hidden in twelve, in the last two bytes.
-static_assert(NVRAR_FUSION_RMS_FOLD < 1 << 4 && NVRAR_MAX_HIDDEN / kHiddenStep < 1 << 12);
+// The form in four bits and hidden in twelve, in the last two bytes. Without a form hidden is a k.
+static_assert(NVRAR_FUSION_RMS_FOLD < 1 << 4 && NVRAR_MAX_HIDDEN / kHiddenStep < 1 << 12 && NVRAR_MAX_TOP_K < 1 << 12);
+constexpr uint32_t unit_of_hidden(int32_t form) noexcept { return form == 0 ? 1 : kHiddenStep; }
 constexpr uint64_t fusion_at(int32_t form, uint32_t hidden) noexcept {
-  return (uint64_t{hidden / kHiddenStep} << 4 | (static_cast<uint32_t>(form) & 15)) << 48;
+  return (uint64_t{hidden / unit_of_hidden(form)} << 4 | (static_cast<uint32_t>(form) & 15)) << 48;
 }
 constexpr int32_t form_of(uint64_t word) noexcept { return static_cast<int32_t>(word >> 48 & 15); }
-constexpr uint32_t hidden_of(uint64_t word) noexcept { return static_cast<uint32_t>(word >> 52) * kHiddenStep; }
+constexpr uint32_t hidden_of(uint64_t word) noexcept {
+  return static_cast<uint32_t>(word >> 52) * unit_of_hidden(form_of(word));
+}
 
 nvrar_call empty_call() noexcept {
   nvrar_call call{};

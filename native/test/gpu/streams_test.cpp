@@ -98,6 +98,94 @@ TEST(GpuStreams, GraphsAndEagerCallsInTurnsAreExact) {
   }
 }
 
+// Of the same place in messages of other sizes, by every algorithm, in a graph and eager.
+TEST(BatchInvariance, OfGraphs) {
+  NVRAR_TEST_NEEDS_GPU();
+  constexpr uint64_t kCounts[] = {40, 1000, 4097, 60'000};
+  for (const TestTopology& topology : {TestTopology{2, 0}, {4, 0}, {4, 2}}) {
+    const Pool pool(NVRAR_BFLOAT16, NVRAR_SUM, topology.world, 60'000, 57, topology.ranks_per_node);
+    ThreadGroup group(topology.world, {.ring_bytes = 98'304, .ranks_per_node = topology.ranks_per_node});
+    group.run([&](int rank, nvrar_comm* comm) {
+      const uint64_t stream = stream_of(rank);
+      std::vector<uint8_t> first;
+      for (const uint64_t count : kCounts) {
+        std::vector<uint8_t> in(pool.input(rank, 0), pool.input(rank, 0) + 2 * count);
+        std::vector<uint8_t> out(2 * count);
+        const Image from(rank, 0, in);
+        Image to(rank, from.end(), out);
+        for (const int32_t way : algorithms(topology.world, topology.ranks_per_node)) {
+          const auto call = [&](uint64_t on) {
+            ASSERT_EQ(nvrar_all_reduce(comm, from.address(), to.address(), count, NVRAR_BFLOAT16, NVRAR_SUM, way, on),
+                      NVRAR_OK)
+                << nvrar_last_error();
+          };
+          const auto expect_same = [&] {
+            ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+            to.fetch();
+            if (first.empty()) first.assign(out.begin(), out.begin() + 2 * kCounts[0]);
+            ASSERT_EQ(difference(out.data(), first.data(), first.size()), "")
+                << count << " elements, algorithm " << way;
+            count_checked_call();
+          };
+          call(stream);
+          expect_same();
+          const Graph graph(rank, call);
+          for (int replay = 0; replay < 2; ++replay) {
+            graph.launch(stream);
+            expect_same();
+          }
+        }
+      }
+    });
+    if (HasFailure()) return;
+  }
+}
+
+// Replayed with other logits each time.
+TEST(GpuStreams, AGraphOfATopKFindsThoseOfEveryReplay) {
+  NVRAR_TEST_NEEDS_GPU();
+  constexpr uint32_t kColumns = 20'000;
+  constexpr uint32_t kRows = 3;
+  for (const int world : {1, 2, 4}) {
+    ThreadGroup group(world);
+    group.run([&](int rank, nvrar_comm* comm) {
+      std::vector<uint8_t> logits(sizeof(float) * kColumns * kRows);
+      std::vector<uint8_t> chosen(sizeof(int32_t) * kRows);
+      Image input(rank, 0, logits);
+      Image indices(rank, input.end(), chosen);
+      const nvrar_selection call{.size = sizeof(nvrar_selection),
+                                 .data_type = NVRAR_FLOAT32,
+                                 .rows = kRows,
+                                 .k = 1,
+                                 .columns = kColumns,
+                                 .first_index = static_cast<uint64_t>(rank) * kColumns,
+                                 .input = input.address(),
+                                 .values = 0,
+                                 .indices = indices.address()};
+      const Graph graph(
+          rank, [&](uint64_t stream) { ASSERT_EQ(nvrar_top_k(comm, &call, stream), NVRAR_OK) << nvrar_last_error(); });
+      for (uint64_t replay = 0; replay < 50; ++replay) {
+        std::vector<int32_t> expected;
+        auto* const values = reinterpret_cast<float*>(logits.data());
+        std::fill(values, values + kColumns * kRows, 0.0F);
+        for (uint32_t row = 0; row < kRows; ++row) {
+          const uint64_t place = mix(replay * kRows + row) % (static_cast<uint64_t>(world) * kColumns);
+          expected.push_back(static_cast<int32_t>(place));
+          if (place / kColumns == static_cast<uint64_t>(rank)) values[row * kColumns + place % kColumns] = 1;
+        }
+        input.give();
+        graph.launch(stream_of(rank));
+        ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();
+        indices.fetch();
+        ASSERT_EQ(std::memcmp(chosen.data(), expected.data(), chosen.size()), 0)
+            << "rank " << rank << ", replay " << replay;
+        count_checked_call();
+      }
+    });
+    if (HasFailure()) return;
+  }
+}
+
 // With programmatic dependent launch, every sum but the first starts while the one before still waits for its peers.
 TEST(Invariant06_ProgrammaticLaunch, AGraphOfSumsThatTakeEachOthersResultsIsExact) {
   NVRAR_TEST_NEEDS_GPU();

@@ -108,6 +108,19 @@ std::vector<Kind> kinds_of_calls(std::vector<Buffers>& buffers, bool nodes) {
       return nvrar_all_reduce_fused(comm, &call, 0);
     });
   }
+  add("top-k", [](int rank, nvrar_comm* comm, Buffers& of) {
+    nvrar_selection call{};
+    call.size = sizeof call;
+    call.data_type = NVRAR_FLOAT32;
+    call.rows = 2;
+    call.k = 5;
+    call.columns = kCount / 2;
+    call.first_index = static_cast<uint64_t>(rank) * call.columns;
+    call.input = at(of.send);
+    call.values = at(of.more[0]);
+    call.indices = at(of.more[1]);
+    return nvrar_top_k(comm, &call, 0);
+  });
   add("a send or a recv", [](int rank, nvrar_comm* comm, Buffers& of) {
     const nvrar_transfer one = transfer(rank == 0 ? NVRAR_SEND : NVRAR_RECV, 1 - rank, of.send);
     return nvrar_batch(comm, &one, 1, 0);

@@ -87,6 +87,7 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
       state_(std::in_place, device_->primary(), sizeof(DeviceState)),
       places_(std::in_place, device_->primary(), place_bytes(*device_, exclusive_)),
       lines_(std::in_place, device_->primary(), kLaunchLines * sizeof(LaunchLine)),
+      keys_(std::in_place, device_->primary(), top_k_bytes(world())),
       page_(device_->primary(), kHostPageBytes),
       pairs_(std::in_place, device_->primary(), CrossingTransferArgs::kPairs * sizeof(PairState)),
       memory_(reserve(config, layout_)),
@@ -125,6 +126,7 @@ CudaMember::~CudaMember() {
   // The driver frees memory only after the GPU has executed everything enqueued before. This includes launches of
   // graphs, which could not be counted and which leave at once because of the word in the state.
   pairs_.reset();
+  keys_.reset();
   lines_.reset();
   places_.reset();
   state_.reset();
@@ -180,6 +182,8 @@ void CudaMember::fill_state() const {
   std::vector<PairState> pairs(CrossingTransferArgs::kPairs);
   for (PairState& pair : pairs) pair.transfers = before_first;
   check(copy_to_gpu(pairs_->get(), pairs.data(), pairs.size() * sizeof(PairState)), "filling GPU memory");
+  const std::vector<uint32_t> no_tickets(TopK::kMostKeys);
+  check(copy_to_gpu(keys_->get(), no_tickets.data(), no_tickets.size() * sizeof(uint32_t)), "filling GPU memory");
 }
 
 // Epoch 0 is never used, so zeros are never a valid packet.

@@ -17,6 +17,7 @@
 #include "cuda/kernels/launch/fused_args.h"
 #include "cuda/kernels/launch/kernel_args.h"
 #include "cuda/kernels/move/transfer_args.h"
+#include "cuda/kernels/top_k/top_k_args.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/launch_log.h"
 #include "cuda/memory/symmetric_memory.h"
@@ -53,6 +54,8 @@ class CudaMember final : public Member {
   void describe(Descriptor* descriptor) const override;
   void map_peers(const std::vector<Descriptor>& descriptors) override;
   bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
+  KeyRoom find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) override;
+  void choose(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) override;
   bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                  BatchResult* result) override;
   void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
@@ -83,6 +86,8 @@ class CudaMember final : public Member {
                        Stream stream, bool captured);
   void finish_crossing_rows(const Call& call, uint64_t first_row, KernelArgs args, Stream stream, bool captured);
   RankSet ranks_of(const DeviceFailure& failure) const noexcept;
+  static uint64_t top_k_bytes(uint32_t world) noexcept;
+  TopKArgs top_k_args(const TopK& top_k, uint32_t first_row, uint32_t rows, bool captured) const noexcept;
   void fill_state() const;
   void fill_rings(uint64_t bytes) const;  // of the memory of the rings
   void require_device_memory(const char* name, uint64_t address, uint64_t bytes) const;
@@ -132,6 +137,7 @@ class CudaMember final : public Member {
   std::optional<OwnedMemory> state_;   // DeviceState
   std::optional<OwnedMemory> places_;  // PlaceExit and a claim for each place
   std::optional<OwnedMemory> lines_;   // LaunchLine
+  std::optional<OwnedMemory> keys_;    // of a top-k
   OwnedPage page_;                     // HostPage
   std::optional<OwnedMemory> pairs_;   // PairState of sends, then of receives
   // The number of sends to and receives from each rank that have been enqueued.

@@ -200,6 +200,25 @@ public interface CollectiveGroup extends AutoCloseable {
    */
   void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream);
 
+  /** Top-k on the group's stream. */
+  default void topK(DeviceBuffer input, TopK topK) {
+    topK(input, topK, stream());
+  }
+
+  /**
+   * Finds the greatest elements of rows whose columns are divided among the ranks, as the logits of
+   * a vocabulary are, without gathering the rows. {@link TopK} says what every rank gets, and has
+   * an example.
+   *
+   * @param input this rank's columns, row after row: {@code topK.rows()} times as many elements as
+   *     it has columns. Ranks may have different numbers of columns
+   * @param topK how many elements, and where they go. k and the number of rows are the same on all
+   *     ranks; its buffers belong to {@link #device()} and overlap neither {@code input} nor each
+   *     other
+   * @param stream a stream of {@link #device()}
+   */
+  void topK(DeviceBuffer input, TopK topK, DeviceStream stream);
+
   /** All-to-all in place on the group's stream. */
   default void allToAll(DeviceBuffer buffer) {
     allToAll(buffer, buffer);

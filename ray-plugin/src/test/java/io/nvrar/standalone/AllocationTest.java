@@ -10,6 +10,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.ReduceOp;
+import io.nvrar.TopK;
 import java.lang.management.ManagementFactory;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -29,7 +30,8 @@ class AllocationTest {
         DeviceBuffer a = members.rank(0).device().allocate(DataType.FLOAT32, 64);
         DeviceBuffer b = members.rank(0).device().allocate(DataType.FLOAT32, 64);
         DeviceBuffer c = members.rank(0).device().allocate(DataType.FLOAT32, 64);
-        DeviceBuffer d = members.rank(0).device().allocate(DataType.FLOAT32, 64)) {
+        DeviceBuffer d = members.rank(0).device().allocate(DataType.FLOAT32, 64);
+        DeviceBuffer indices = members.rank(0).device().allocate(DataType.INT32, 4)) {
       CollectiveGroup group = members.rank(0);
       Runnable transfers =
           () -> {
@@ -38,6 +40,7 @@ class AllocationTest {
             group.recv(d, 0);
           };
       AllReduceFusion fusion = AllReduceFusion.residualRmsNorm(b, b, c, 1e-5f, d);
+      TopK likeliest = TopK.argMax(0, indices);
       Map<String, Runnable> calls = new LinkedHashMap<>();
       calls.put("allReduce", () -> group.allReduce(a));
       calls.put(
@@ -47,6 +50,7 @@ class AllocationTest {
           "allReduce in place with an operation on a stream",
           () -> group.allReduce(a, ReduceOp.MAX, group.stream()));
       calls.put("allReduce with a residual and RMSNorm", () -> group.allReduce(a, fusion));
+      calls.put("topK", () -> group.topK(a, likeliest));
       calls.put("reduce", () -> group.reduce(a, 0));
       calls.put("reduceScatter", () -> group.reduceScatter(a, b));
       calls.put("allGather", () -> group.allGather(a, b));

@@ -18,6 +18,7 @@ final class NativeCalls {
   // Constants, so that the JIT compiler inlines them.
   private static final MethodHandle ALL_REDUCE = handle("nvrar_all_reduce");
   private static final MethodHandle ALL_REDUCE_FUSED = handle("nvrar_all_reduce_fused");
+  private static final MethodHandle TOP_K = handle("nvrar_top_k");
   private static final MethodHandle REDUCE = handle("nvrar_reduce");
   private static final MethodHandle REDUCE_SCATTER = handle("nvrar_reduce_scatter");
   private static final MethodHandle ALL_GATHER = handle("nvrar_all_gather");
@@ -63,6 +64,14 @@ final class NativeCalls {
   static int allReduceFused(long comm, long call, long stream) {
     try {
       return (int) ALL_REDUCE_FUSED.invokeExact(comm, call, stream);
+    } catch (Throwable e) {
+      throw unexpected(e);
+    }
+  }
+
+  static int topK(long comm, long selection, long stream) {
+    try {
+      return (int) TOP_K.invokeExact(comm, selection, stream);
     } catch (Throwable e) {
       throw unexpected(e);
     }

@@ -4,9 +4,11 @@ import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
 import io.nvrar.Collective;
 import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupStatistics;
+import io.nvrar.TopK;
 import io.nvrar.internal.events.CallEvents;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -186,11 +188,25 @@ public final class NativeCommunicator implements AutoCloseable {
     Object event = CallEvents.begin();
     member.enter("allReduce");
     try {
-      FusionBlock block = member.fusion();
-      block.set(input, fusion, algorithm);
+      StructBlock block = member.fusion();
+      NativeStructs.putFusion(block.struct(), input, fusion, algorithm);
       member.checkCall(NativeCalls.allReduceFused(member.comm(), block.address(), stream));
     } finally {
       events.end(event, Collective.ALL_REDUCE, input.dataType().code(), input.count());
+      member.leave();
+    }
+  }
+
+  /** {@code nvrar_top_k}; the buffers are open. */
+  public void topK(DeviceBuffer input, TopK topK, long stream) {
+    Object event = CallEvents.begin();
+    member.enter("topK");
+    try {
+      StructBlock block = member.topK();
+      NativeStructs.putTopK(block.struct(), input, topK);
+      member.checkCall(NativeCalls.topK(member.comm(), block.address(), stream));
+    } finally {
+      events.end(event, Collective.ALL_GATHER, DataType.INT64.code(), topK.indices().count());
       member.leave();
     }
   }

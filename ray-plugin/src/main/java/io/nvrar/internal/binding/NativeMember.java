@@ -47,7 +47,11 @@ final class NativeMember {
   private final TransferBlock transfers = new TransferBlock();
 
   /** The fused all-reduce that is inside. */
-  private final FusionBlock fusion = new FusionBlock();
+  private final StructBlock fusion =
+      new StructBlock("a fused all-reduce", NativeStructs.FUSION_BYTES);
+
+  /** The top-k that is inside. */
+  private final StructBlock topK = new StructBlock("a top-k", NativeStructs.TOP_K_BYTES);
 
   // Synchronizes the non-collective calls, which may overlap a collective, with nvrar_destroy. Held
   // only for native calls that do not block.
@@ -86,8 +90,13 @@ final class NativeMember {
   }
 
   /** The block into which a fused all-reduce that is inside writes its arguments. */
-  FusionBlock fusion() {
+  StructBlock fusion() {
     return fusion;
+  }
+
+  /** The same for a top-k. */
+  StructBlock topK() {
+    return topK;
   }
 
   /** From now on these ranks are known to be on other hosts. */
@@ -368,6 +377,7 @@ final class NativeMember {
     }
     transfers.free();
     fusion.free();
+    topK.free();
     // Outside the lock, because abort must not wait until memory is unmapped.
     new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
   }

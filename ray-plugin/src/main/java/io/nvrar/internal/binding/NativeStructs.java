@@ -8,6 +8,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.ReduceOp;
+import io.nvrar.TopK;
 import io.nvrar.TuningTable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -33,6 +34,7 @@ final class NativeStructs {
   static final int WAIT_BYTES = 24;
   static final int TRANSFER_BYTES = 32;
   static final int FUSION_BYTES = 80;
+  static final int TOP_K_BYTES = 56;
   static final int CPU = 1;
   static final int CUDA = 2;
 
@@ -170,6 +172,20 @@ final class NativeStructs {
         .putLong(56, address(fusion.residualOut()))
         .putLong(64, fusion.output().address())
         .putLong(72, address(fusion.squares()));
+  }
+
+  /** Writes an {@code nvrar_selection}. Allocates nothing. */
+  static void putTopK(ByteBuffer struct, DeviceBuffer input, TopK topK) {
+    struct
+        .putInt(0, TOP_K_BYTES)
+        .putInt(4, input.dataType().code())
+        .putInt(8, topK.rows())
+        .putInt(12, topK.k())
+        .putLong(16, topK.rows() == 0 ? 0 : input.count() / topK.rows())
+        .putLong(24, topK.firstIndex())
+        .putLong(32, input.address())
+        .putLong(40, address(topK.values()))
+        .putLong(48, topK.indices().address());
   }
 
   private static long address(@Nullable DeviceBuffer buffer) {

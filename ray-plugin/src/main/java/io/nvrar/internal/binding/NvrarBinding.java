@@ -57,6 +57,8 @@ public final class NvrarBinding {
 
   static native int nvrar_all_reduce_fused(long comm, long call, long stream);
 
+  static native int nvrar_top_k(long comm, long selection, long stream);
+
   static native int nvrar_reduce(
       long comm, long send, long recv, long count, int dataType, int op, int root, long stream);
 

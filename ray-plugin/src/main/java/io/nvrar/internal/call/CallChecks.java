@@ -6,6 +6,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
+import io.nvrar.TopK;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
@@ -45,6 +46,24 @@ public final class CallChecks {
     checkAlgorithm(algorithm);
     device.checkStream(stream);
     fused.check(input, fusion);
+  }
+
+  public void topK(
+      @Nullable DeviceBuffer input, @Nullable TopK topK, @Nullable DeviceStream stream) {
+    if (topK == null) {
+      throw new IllegalArgumentException("topK is null, topK needs a TopK");
+    }
+    device.checkStream(stream);
+    DeviceBuffer source = device.checkBuffer("input", input);
+    DeviceBuffer indices = device.checkBuffer("indices", topK.indices());
+    topK.checkInput(source);
+    DeviceChecks.checkApart("input", source, "indices", indices, false);
+    DeviceBuffer values = topK.values();
+    if (values != null) {
+      device.checkBuffer("values", values);
+      DeviceChecks.checkApart("input", source, "values", values, false);
+      DeviceChecks.checkApart("values", values, "indices", indices, false);
+    }
   }
 
   public void reduce(

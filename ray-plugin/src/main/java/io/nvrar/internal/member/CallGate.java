@@ -4,6 +4,7 @@ import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.TopK;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.binding.TransferList;
 import io.nvrar.internal.device.async.AsyncStream;
@@ -188,6 +189,30 @@ final class CallGate implements EnqueuedCalls {
   void leaveFused(DeviceBuffer input, AllReduceFusion fusion, DeviceStream on) {
     release(on);
     BufferMemory.release(input, fusion);
+    member.leaveCall();
+  }
+
+  /** Begins a top-k; {@link #leaveTopK} must follow if this returns. */
+  void enterTopK(DeviceBuffer input, TopK topK, DeviceStream on) {
+    refuseReplayInBatch();
+    member.enterCall(communicator);
+    try {
+      BufferMemory.retain(input, topK);
+      try {
+        carry(on);
+      } catch (RuntimeException e) {
+        BufferMemory.release(input, topK);
+        throw e;
+      }
+    } catch (RuntimeException e) {
+      member.leaveCall();
+      throw e;
+    }
+  }
+
+  void leaveTopK(DeviceBuffer input, TopK topK, DeviceStream on) {
+    release(on);
+    BufferMemory.release(input, topK);
     member.leaveCall();
   }
 

@@ -6,6 +6,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
+import io.nvrar.TopK;
 import io.nvrar.internal.call.CallChecks;
 import org.jspecify.annotations.Nullable;
 
@@ -79,6 +80,27 @@ final class MemberCalls {
       throw gate.failed(e);
     } finally {
       gate.leaveFused(input, fusion, on);
+    }
+  }
+
+  void topK(DeviceBuffer input, TopK topK, DeviceStream on) {
+    gate.checkCallable("topK");
+    checks.topK(input, topK, on);
+    if (CallGate.records(on)) {
+      CallGate.record(on, () -> topKNow(input, topK, on));
+    } else {
+      topKNow(input, topK, on);
+    }
+  }
+
+  private void topKNow(DeviceBuffer input, TopK topK, DeviceStream on) {
+    gate.enterTopK(input, topK, on);
+    try {
+      gate.communicator().topK(input, topK, on.handle());
+    } catch (CollectiveException e) {
+      throw gate.failed(e);
+    } finally {
+      gate.leaveTopK(input, topK, on);
     }
   }
 

@@ -12,6 +12,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
 import io.nvrar.GroupStatistics;
 import io.nvrar.ReduceOp;
+import io.nvrar.TopK;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CallChecks;
 import io.nvrar.internal.call.DeviceChecks;
@@ -143,6 +144,11 @@ public final class MemberGroup implements CollectiveGroup {
   public void allReduce(
       DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream on) {
     calls.allReduce(input, fusion, algorithm, on);
+  }
+
+  @Override
+  public void topK(DeviceBuffer input, TopK topK, DeviceStream on) {
+    calls.topK(input, topK, on);
   }
 
   @Override

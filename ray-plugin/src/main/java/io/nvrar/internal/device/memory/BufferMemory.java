@@ -2,6 +2,7 @@ package io.nvrar.internal.device.memory;
 
 import io.nvrar.AllReduceFusion;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.TopK;
 import io.nvrar.internal.binding.TransferList;
 import org.jspecify.annotations.Nullable;
 
@@ -61,6 +62,27 @@ public final class BufferMemory {
     release(input, fusion.output());
     release(fusion.residualIn(), fusion.residualOut());
     release(fusion.weight(), fusion.squares());
+  }
+
+  /**
+   * Keeps the memory of all buffers of a top-k until {@link #release(DeviceBuffer, TopK)}.
+   *
+   * @throws IllegalStateException if one is closed; then none is kept
+   */
+  public static void retain(DeviceBuffer input, TopK topK) {
+    retain(input, topK.indices());
+    try {
+      retainOne(topK.values());
+    } catch (IllegalStateException e) {
+      release(input, topK.indices());
+      throw e;
+    }
+  }
+
+  /** Undoes one {@link #retain(DeviceBuffer, TopK)} of the same buffers. */
+  public static void release(DeviceBuffer input, TopK topK) {
+    release(input, topK.indices());
+    releaseOne(topK.values());
   }
 
   /**
