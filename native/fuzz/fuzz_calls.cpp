@@ -29,7 +29,7 @@ constexpr Wide kAddresses = Wide{1} << 64;
 
 // Around the places where something begins to differ.
 uint64_t number(FuzzedDataProvider& input) {
-  switch (input.ConsumeIntegralInRange(0, 4)) {
+  switch (input.ConsumeIntegralInRange(0, 3)) {
     case 0:
       return input.ConsumeIntegralInRange<uint64_t>(0, 4096);
     case 1:
@@ -267,7 +267,7 @@ void try_batch(FuzzedDataProvider& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
-  switch (input.ConsumeIntegralInRange(0, 3)) {
+  switch (input.ConsumeIntegralInRange(0, 4)) {
     case 0:
       nvrar::fuzz::try_batch(input);
       break;

@@ -480,9 +480,9 @@ typedef struct nvrar_selection {
  * first; -0 is below +0. On every rank `values` has the elements and `indices` where they stand in the row: first_index
  * of their rank and their column there. If a row has a NaN on any rank, all of its values are NaN and all of its
  * indices -1. If it has fewer than k columns on all ranks together, what is missing has the value -infinity and the
- * index -1. Ranks whose columns have the same index get an unspecified one of them. All ranks must pass the same rows
- * and k. No buffer may overlap another one. What ranks exchange is an all-gather, or several where rows x k is more
- * than 8192, and the flight record shows it as such: allGather int64[rows x k]. */
+ * index -1. Columns that have the same index on several ranks count as several. All ranks must pass the same type, rows
+ * and k; values may be 0 on some of them. No buffer may overlap another one. What ranks exchange is an all-gather, or
+ * several where rows x k is more than 8192, and the flight record shows it as such: allGather int64[rows x k]. */
 NVRAR_API nvrar_status nvrar_top_k(nvrar_comm* comm, const nvrar_selection* selection, uint64_t stream);
 
 /* Completes when every rank has entered. */

@@ -376,21 +376,20 @@ void Communicator::run_top_k(const TopK& top_k, uint64_t stream) {
   uint32_t first = 0;
   do {  // of no rows, too, which is a call
     const uint32_t rows = std::min(top_k.rows - first, top_k.rows_at_once());
-    const KeyRoom room = member_->find_keys(top_k, first, rows, stream);
-    run_alone(gather_of_keys(top_k, rows, room), stream);
-    if (rows != 0) choose(top_k, first, rows, stream);
+    bool gathered = false;
+    try {
+      const KeyRoom room = member_->find_keys(top_k, first, rows, stream);
+      run_alone(gather_of_keys(top_k, first, rows, room), stream);
+      gathered = true;
+      if (rows != 0) member_->choose(top_k, first, rows, stream);
+    } catch (const std::exception& error) {
+      // The other ranks are in another part of the call than this one would be if it made it again.
+      if ((first == 0 && !gathered) || member_->poisoned().status != NVRAR_OK || member_->captures(stream)) throw;
+      member_->poison({NVRAR_SYSTEM, member_->rank(), {}, sequence_});
+      throw_half_enqueued(member_->segments().call_of(member_->rank()), error);
+    }
     first += rows;
   } while (first < top_k.rows);
-}
-
-// Behind the call that has gathered the keys.
-void Communicator::choose(const TopK& top_k, uint32_t first, uint32_t rows, uint64_t stream) {
-  try {
-    member_->choose(top_k, first, rows, stream);
-  } catch (const std::exception& error) {
-    member_->poison({NVRAR_SYSTEM, member_->rank(), {}, sequence_});
-    throw_half_enqueued(member_->segments().call_of(member_->rank()), error);
-  }
 }
 
 // While no other call runs.

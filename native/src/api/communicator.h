@@ -57,7 +57,6 @@ class Communicator {
   Communicator(int32_t backend, std::unique_ptr<Member> member, TuningTable tuning, uint64_t group_hash);
   void require_ready();
   void run_alone(const Call& call, uint64_t stream);
-  void choose(const TopK& top_k, uint32_t first, uint32_t rows, uint64_t stream);
   uint32_t visible_rank(int32_t rank) const;
   void fill_descriptor(uint8_t* out) const;
   [[noreturn]] void throw_poisoned(const shared::Poison& poison, const std::string& running);

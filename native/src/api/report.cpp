@@ -74,11 +74,19 @@ std::string call_of(const shared::Poison& poison, const std::vector<RankActivity
   return "call #" + std::to_string(poison.sequence);
 }
 
-// No record has the eps of a call, so calls that look alike differ in that.
-bool differ_in_eps(const std::vector<RankActivity>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](const RankActivity& rank) {
-    return rank.known && rank.call.fusion == NVRAR_FUSION_RMS_NORM && describe(rank.call) == describe(ranks[0].call);
-  });
+// Calls that look alike differ in what no record has.
+const char* unrecorded_difference(const std::vector<RankActivity>& ranks) {
+  const auto alike = [&](auto is_one) {
+    return std::all_of(ranks.begin(), ranks.end(), [&](const RankActivity& rank) {
+      return rank.known && is_one(rank.call) && describe(rank.call) == describe(ranks[0].call);
+    });
+  };
+  if (alike([](const nvrar_call& call) { return call.fusion == NVRAR_FUSION_RMS_NORM; }))
+    return ", which differ in eps";
+  if (alike([](const nvrar_call& call) { return call.collective == NVRAR_ALL_GATHER && call.hidden != 0; })) {
+    return ", which differ in the rows or the type of their top-k";
+  }
+  return "";
 }
 
 std::string seconds(uint64_t ns) {
@@ -133,8 +141,7 @@ std::string describe_failure(const shared::Poison& poison, uint32_t own, const s
         return "launches of the group overlapped on " + origin + in_call +
                ": its calls need one order, by one stream or by events between streams";
       }
-      return "the calls of the ranks differ: " + describe_activities(ranks) +
-             (differ_in_eps(ranks) ? ", which differ in eps" : "");
+      return "the calls of the ranks differ: " + describe_activities(ranks) + unrecorded_difference(ranks);
     case NVRAR_TIMEOUT:
       if (here) {
         return (running.empty() ? "a call" : running) + " timed out after " + seconds(waited_ns) + " without " +

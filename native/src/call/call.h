@@ -29,7 +29,8 @@ struct Call {
   int32_t root = kNoRoot;
   int32_t algorithm = NVRAR_ALGORITHM_AUTO;  // the caller's choice
   const Fusion* fusion = nullptr;            // of a fused all-reduce
-  const TopK* top_k = nullptr;               // of an all-gather of its keys
+  const TopK* top_k = nullptr;               // of an all-gather of its keys,
+  uint32_t first_row = 0;                    // ... of rows from this one on
 };
 
 // "float32[1024]"

@@ -37,6 +37,10 @@ TopK checked_top_k(const nvrar_selection& given) {
                    given.indices};
   if (top_k.rows == 0) return top_k;
   const uint32_t size = element_bytes(type);
+  if (given.columns != 0 && top_k.rows > std::numeric_limits<uint64_t>::max() / size / given.columns) {
+    invalid(std::to_string(top_k.rows) + " rows of " + std::to_string(given.columns) +
+            " columns do not fit into the address space");
+  }
   const uint64_t places = uint64_t{top_k.rows} * top_k.k;
   const auto name = [](const char* of) { return [of] { return std::string(of); }; };
   const Range indices = check_range(name("indices"), top_k.indices, places * sizeof(int32_t), sizeof(int32_t));
@@ -52,9 +56,10 @@ TopK checked_top_k(const nvrar_selection& given) {
   return top_k;
 }
 
-Call gather_of_keys(const TopK& top_k, uint32_t rows, const KeyRoom& room) noexcept {
+Call gather_of_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, const KeyRoom& room) noexcept {
   Call call{NVRAR_ALL_GATHER, room.own, room.all, uint64_t{rows} * top_k.k, NVRAR_INT64};
   call.top_k = &top_k;
+  call.first_row = first_row;
   return call;
 }
 

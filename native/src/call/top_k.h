@@ -37,7 +37,7 @@ struct KeyRoom {
 };
 
 // Of `rows` rows from `first_row` on; top_k must be there as long as the call is.
-Call gather_of_keys(const TopK& top_k, uint32_t rows, const KeyRoom& room) noexcept;
+Call gather_of_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, const KeyRoom& room) noexcept;
 
 }  // namespace nvrar
 

@@ -60,6 +60,8 @@ class Member {
   virtual KeyRoom find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) = 0;
   // Behind that all-gather: stores the results of these rows.
   virtual void choose(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) = 0;
+  // Whether the stream only records what is enqueued.
+  virtual bool captures(uint64_t /*stream*/) const { return false; }
   // Does the same as run for a batch that has passed check_batch, and fills *result. If it throws std::bad_alloc,
   // nothing was done.
   virtual bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,

@@ -65,7 +65,12 @@ class Launches {
       signature.hidden = call.fusion->hidden;
       signature.eps_bits = protocol::float_bits(call.fusion->eps + 0.0F);  // -0 is 0
     }
-    if (call.top_k != nullptr) signature.top_k = call.top_k->k;
+    if (call.top_k != nullptr) {
+      signature.top_k = call.top_k->k;
+      signature.rows = call.top_k->rows;
+      signature.first_row = call.first_row;
+      signature.value_type = call.top_k->data_type;
+    }
     return signature;
   }
 

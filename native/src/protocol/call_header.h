@@ -28,7 +28,11 @@ struct CallSignature {
   int32_t fusion = 0;
   uint32_t hidden = 0;
   uint32_t eps_bits = 0;
-  uint32_t top_k = 0;  // of an all-gather of a top-k's keys, else 0
+  // Of an all-gather of a top-k's keys, else 0.
+  uint32_t top_k = 0;
+  uint32_t rows = 0;
+  uint32_t first_row = 0;
+  int32_t value_type = 0;
 };
 
 NVRAR_HD uint32_t hash_step(uint32_t hash, uint32_t word) {  // murmur3's block step
@@ -60,7 +64,12 @@ NVRAR_HD uint32_t header_hash(const CallSignature& call) {
     hash = hash_step(hash, call.hidden);
     hash = hash_step(hash, call.eps_bits);
   }
-  if (call.top_k != 0) hash = hash_step(hash, call.top_k);
+  if (call.top_k != 0) {
+    hash = hash_step(hash, call.top_k);
+    hash = hash_step(hash, call.rows);
+    hash = hash_step(hash, call.first_row);
+    hash = hash_step(hash, static_cast<uint32_t>(call.value_type));
+  }
   hash ^= hash >> 16;
   hash *= 0x85EBCA6Bu;
   hash ^= hash >> 13;

@@ -146,21 +146,24 @@ TEST(GpuStreams, AGraphOfATopKFindsThoseOfEveryReplay) {
   NVRAR_TEST_NEEDS_GPU();
   constexpr uint32_t kColumns = 20'000;
   constexpr uint32_t kRows = 3;
+  constexpr uint32_t kBest = 50;
   for (const int world : {1, 2, 4}) {
     ThreadGroup group(world);
     group.run([&](int rank, nvrar_comm* comm) {
       std::vector<uint8_t> logits(sizeof(float) * kColumns * kRows);
-      std::vector<uint8_t> chosen(sizeof(int32_t) * kRows);
+      std::vector<uint8_t> chosen(sizeof(int32_t) * kRows * kBest);
+      std::vector<uint8_t> greatest(sizeof(float) * kRows * kBest);
       Image input(rank, 0, logits);
       Image indices(rank, input.end(), chosen);
+      Image values_of(rank, indices.end(), greatest);
       const nvrar_selection call{.size = sizeof(nvrar_selection),
                                  .data_type = NVRAR_FLOAT32,
                                  .rows = kRows,
-                                 .k = 1,
+                                 .k = kBest,
                                  .columns = kColumns,
                                  .first_index = static_cast<uint64_t>(rank) * kColumns,
                                  .input = input.address(),
-                                 .values = 0,
+                                 .values = values_of.address(),
                                  .indices = indices.address()};
       const Graph graph(
           rank, [&](uint64_t stream) { ASSERT_EQ(nvrar_top_k(comm, &call, stream), NVRAR_OK) << nvrar_last_error(); });
@@ -169,14 +172,23 @@ TEST(GpuStreams, AGraphOfATopKFindsThoseOfEveryReplay) {
         auto* const values = reinterpret_cast<float*>(logits.data());
         std::fill(values, values + kColumns * kRows, 0.0F);
         for (uint32_t row = 0; row < kRows; ++row) {
-          const uint64_t place = mix(replay * kRows + row) % (static_cast<uint64_t>(world) * kColumns);
-          expected.push_back(static_cast<int32_t>(place));
-          if (place / kColumns == static_cast<uint64_t>(rank)) values[row * kColumns + place % kColumns] = 1;
+          for (uint32_t best = 0; best < kBest; ++best) {
+            // Of the columns whose number is best modulo kBest, so that no two are the same.
+            const uint64_t all = static_cast<uint64_t>(world) * kColumns / kBest;
+            const uint64_t place = mix((replay * kRows + row) * kBest + best) % all * kBest + best;
+            expected.push_back(static_cast<int32_t>(place));
+            if (place / kColumns != static_cast<uint64_t>(rank)) continue;
+            values[row * kColumns + place % kColumns] = static_cast<float>(kBest - best);
+          }
         }
         input.give();
         graph.launch(stream_of(rank));
         ASSERT_EQ(settled(rank, comm, NVRAR_OK), NVRAR_OK) << nvrar_last_error();
         indices.fetch();
+        values_of.fetch();
+        for (uint32_t i = 0; i < kRows * kBest; ++i) {
+          ASSERT_EQ(reinterpret_cast<const float*>(greatest.data())[i], static_cast<float>(kBest - i % kBest));
+        }
         ASSERT_EQ(std::memcmp(chosen.data(), expected.data(), chosen.size()), 0)
             << "rank " << rank << ", replay " << replay;
         count_checked_call();

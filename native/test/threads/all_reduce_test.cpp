@@ -62,6 +62,23 @@ TEST_P(Invariant10_OneOrderOfSums, EveryAlgorithmGivesTheOrderedReferenceBitForB
 INSTANTIATE_TEST_SUITE_P(OneNode, Invariant10_OneOrderOfSums, ::testing::ValuesIn(kOneNode));
 INSTANTIATE_TEST_SUITE_P(Nodes, Invariant10_OneOrderOfSums, ::testing::ValuesIn(kNodes));
 
+// Of as many chunks as are stored one after the other, up to the largest launch of four threads and beyond it.
+TEST(LargeLaunches, OverLinksOfFourThreadsAreExact) {
+  if (!on_gpu()) GTEST_SKIP() << "links of groups on the CPU have no threads of their own";
+  constexpr uint64_t kMost = 3'000'000;
+  const Pool pool(NVRAR_FLOAT32, NVRAR_SUM, 2, kMost, 91, 1);
+  ThreadGroup group(2, {.ranks_per_node = 1, .linked = true, .link_threads = 4});
+  group.run([&](int rank, nvrar_comm* comm) {
+    for (const uint64_t count :
+         {uint64_t{524'287}, uint64_t{524'289}, uint64_t{2'097'152}, uint64_t{2'097'153}, kMost}) {
+      for (const bool in_place : {false, true}) {
+        run_case(rank, 2, comm, pool, {.reduction = {NVRAR_FLOAT32, NVRAR_SUM}, .count = count, .in_place = in_place});
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  });
+}
+
 // Each count up to 4096, each at one pair of distances from a vector boundary.
 TEST(Invariant15_AnyCountAndAlignment, EveryCountIsExact) {
   for (int world : {2, 3, 8}) {

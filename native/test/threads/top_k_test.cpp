@@ -237,18 +237,66 @@ struct Selection {
 };
 
 TEST(TopK, OfAnotherShapeOnARankIsAMismatch) {
-  // The last one is as many keys as the others'.
-  for (const auto& [rows, k] : {std::pair<uint32_t, uint32_t>{1, 4}, {2, 3}, {4, 2}}) {
+  struct Shape {
+    uint32_t rows;
+    uint32_t k;
+    int32_t type = NVRAR_FLOAT32;
+  };
+  // The third one is as many keys as that of rank 0, and so is the first part of the last one, which rank 0 has in two.
+  for (const Shape& shape : {Shape{1, 4}, {2, 3}, {4, 2}, {2, 4, NVRAR_BFLOAT16}, {8, 1024}}) {
     ThreadGroup group(2);
-    group.run([&, rows = rows, k = k](int rank, nvrar_comm* comm) {
+    group.run([&](int rank, nvrar_comm* comm) {
+      std::vector<uint8_t> room(256 << 10, 0);
+      const Image image(rank, 4096, room);
       Selection selection(rank);
+      if (shape.k == 1024) {
+        selection.call.rows = 16;
+        selection.call.k = 1024;
+        selection.call.columns = 1;
+        selection.call.values = image.address();
+        selection.call.indices = image.address() + (128 << 10);
+      }
       if (rank == 1) {
-        selection.call.rows = rows;
-        selection.call.k = k;
+        selection.call.rows = shape.rows;
+        selection.call.k = shape.k;
+        selection.call.data_type = shape.type;
       }
       const nvrar_status status = settled(rank, comm, nvrar_top_k(comm, &selection.call, stream_of(rank)));
       EXPECT_EQ(status, NVRAR_MISMATCH) << nvrar_last_error();
     });
+  }
+}
+
+// As replicated logits have them: each of these columns counts, and no place is left as it was.
+TEST(TopK, OfColumnsThatSeveralRanksHaveHasThemSeveralTimes) {
+  for (const uint32_t k : {2u, 3u, 5u, 300u}) {
+    ThreadGroup group(3);
+    group.run([&](int rank, nvrar_comm* comm) {
+      constexpr uint32_t kColumns = 2000;
+      std::vector<uint8_t> logits(kColumns * sizeof(float));
+      for (uint32_t i = 0; i < kColumns; ++i) reinterpret_cast<float*>(logits.data())[i] = static_cast<float>(i / 4);
+      std::vector<uint8_t> chosen(k * sizeof(int32_t), kUntouched);
+      const Image input(rank, 0, logits);
+      Image indices(rank, input.end(), chosen);
+      const nvrar_selection call{.size = sizeof(nvrar_selection),
+                                 .data_type = NVRAR_FLOAT32,
+                                 .rows = 1,
+                                 .k = k,
+                                 .columns = kColumns,
+                                 .first_index = 0,
+                                 .input = input.address(),
+                                 .values = 0,
+                                 .indices = indices.address()};
+      ASSERT_EQ(settled(rank, comm, nvrar_top_k(comm, &call, stream_of(rank))), NVRAR_OK) << nvrar_last_error();
+      indices.fetch();
+      const auto* const got = reinterpret_cast<const int32_t*>(chosen.data());
+      for (uint32_t i = 0; i < k; ++i) {
+        const uint32_t place = i / 3;  // of the distinct columns, each of which is there three times
+        ASSERT_EQ(got[i], static_cast<int32_t>(kColumns - 4 - place / 4 * 4 + place % 4))
+            << "rank " << rank << ", place " << i;
+      }
+    });
+    if (HasFailure()) return;
   }
 }
 
@@ -280,6 +328,11 @@ TEST(TopK, IsRefusedInASentenceAndTheGroupStaysAsItIs) {
        "the indices of 8 columns from 2147483641 on reach past those of an int32"},
       {[](nvrar_selection* s) { s->columns = ~uint64_t{0}; },
        "the indices of 18446744073709551615 columns from 0 on reach past those of an int32"},
+      {[](nvrar_selection* s) {
+         s->columns = uint64_t{1} << 31;
+         s->rows = 1u << 31;
+       },
+       "2147483648 rows of 2147483648 columns do not fit into the address space"},
       {[](nvrar_selection* s) { s->input = 0; }, "input is null"},
       {[](nvrar_selection* s) { s->indices = 0; }, "indices is null"},
       {[](nvrar_selection* s) { s->indices += 2; }, "indices is not aligned to the element's 4 bytes"},

@@ -56,6 +56,7 @@ class CudaMember final : public Member {
   bool run(const Call& call, const Plan& plan, const nvrar_call& record, uint64_t stream) override;
   KeyRoom find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) override;
   void choose(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream) override;
+  bool captures(uint64_t stream) const override { return captures(reinterpret_cast<Stream>(stream)); }
   bool run_batch(const nvrar_transfer* transfers, uint32_t count, uint64_t group_sequence, uint64_t stream,
                  BatchResult* result) override;
   void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }

@@ -36,6 +36,7 @@ TopKArgs CudaMember::top_k_args(const TopK& top_k, uint32_t first_row, uint32_t 
 }
 
 KeyRoom CudaMember::find_keys(const TopK& top_k, uint32_t first_row, uint32_t rows, uint64_t stream_handle) {
+  if (rows == 0) return {};
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
   const uint64_t places = uint64_t{top_k.rows} * top_k.k;
@@ -45,11 +46,9 @@ KeyRoom CudaMember::find_keys(const TopK& top_k, uint32_t first_row, uint32_t ro
   require_device_memory("indices", top_k.indices, places * sizeof(int32_t));
   const bool captured = captures(stream);
   TopKArgs args = top_k_args(top_k, first_row, rows, captured);
-  if (rows != 0) {
-    launch(device_->kernel({KernelFamily::kFindKeys, static_cast<uint8_t>(top_k.data_type), 0}),
-           {.blocks = rows * args.splits, .threads = kTopKThreads, .single = false}, {.may_be_early = false}, &args,
-           stream, captured);
-  }
+  launch(device_->kernel({KernelFamily::kFindKeys, static_cast<uint8_t>(top_k.data_type), 0}),
+         {.blocks = rows * args.splits, .threads = kTopKThreads, .single = false}, {.may_be_early = false}, &args,
+         stream, captured);
   return {reinterpret_cast<uint64_t>(args.own), reinterpret_cast<uint64_t>(args.all)};
 }
 

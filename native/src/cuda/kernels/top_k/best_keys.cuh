@@ -6,7 +6,7 @@
 
 namespace nvrar::cuda {
 
-// All threads of the block call every function together. Keys are different, but for kNanKey and kNoKey.
+// All threads of the block call every function together.
 class BestKeys {
  public:
   static constexpr uint32_t kMostKept = 1024;  // NVRAR_MAX_TOP_K
@@ -40,6 +40,7 @@ class BestKeys {
       for (const uint64_t key : keys) append(key, key > floor);
       __syncthreads();
       const uint32_t count = shared_.count;
+      __syncthreads();  // all have read it before a warp appends the next tile's
       if (count > k_ && (count > kMostKept || begin + kTile >= n)) floor = keep_best(count);
     }
   }
@@ -96,9 +97,12 @@ class BestKeys {
     if (threadIdx.x == 0) shared_.count = 0;
     __syncthreads();
 #pragma unroll
-    for (const uint64_t key : keys) append(key, key >= least);
+    for (const uint64_t key : keys) append(key, key > least);
     __syncthreads();
-    // Several NaNs may be as great as the least one.
+    // These may be more than are left to keep: NaNs, or columns that have the same index on several ranks.
+#pragma unroll
+    for (const uint64_t key : keys) append(key, key == least);
+    __syncthreads();
     if (threadIdx.x == 0) shared_.count = k_;
     __syncthreads();
     return least;

@@ -41,13 +41,13 @@ __device__ __forceinline__ void find_keys(const TopKArgs& args) {
   if (args.splits == 1) return leave_top_k(args);
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicAdd(args.tickets + row, 1u) == args.splits - 1;
+  // Is 0 again behind the last one, also if two calls were wrongly in flight at once.
+  if (threadIdx.x == 0) is_last = atomicInc(args.tickets + row, args.splits - 1) == args.splits - 1;
   __syncthreads();
   if (!is_last) return leave_top_k(args);
   __threadfence();
   best.find(args.splits * args.k, [&](uint32_t at) { return load_word(parts + at); });
   store_keys(shared, args.k, own);
-  if (threadIdx.x == 0) args.tickets[row] = 0;
   leave_top_k(args);
 }
 
@@ -77,7 +77,9 @@ __device__ __forceinline__ void choose(const TopKArgs& args) {
     }
     const uint64_t key = shared.keys[i];
     uint32_t greater = 0;
-    for (uint32_t other = 0; other < count; ++other) greater += shared.keys[other] > key ? 1 : 0;
+    for (uint32_t other = 0; other < count; ++other) {
+      greater += shared.keys[other] > key || (shared.keys[other] == key && other < i) ? 1 : 0;
+    }
     store(greater, key);
   }
   leave_top_k(args);

@@ -210,11 +210,10 @@ public interface CollectiveGroup extends AutoCloseable {
    * a vocabulary are, without gathering the rows. {@link TopK} says what every rank gets, and has
    * an example.
    *
-   * @param input this rank's columns, row after row: {@code topK.rows()} times as many elements as
-   *     it has columns. Ranks may have different numbers of columns
-   * @param topK how many elements, and where they go. k and the number of rows are the same on all
-   *     ranks; its buffers belong to {@link #device()} and overlap neither {@code input} nor each
-   *     other
+   * @param input this rank's columns, row after row: {@code topK.rows() * topK.columns()} elements
+   * @param topK how many elements, and where they go. k, the number of rows and the input's type
+   *     are the same on all ranks; its buffers belong to {@link #device()} and overlap neither
+   *     {@code input} nor each other
    * @param stream a stream of {@link #device()}
    */
   void topK(DeviceBuffer input, TopK topK, DeviceStream stream);

@@ -22,15 +22,21 @@ import org.jspecify.annotations.Nullable;
  * // Once, with buffers of the group's device:
  * long first = (long) group.rank() * columns;
  * DeviceBuffer tokens = group.device().allocate(DataType.INT32, 8);
- * TopK likeliest = TopK.argMax(first, tokens);
+ * TopK likeliest = TopK.argMax(columns, first, tokens);
  * // In each step, when this rank has computed its 8 x columns logits:
  * group.topK(logits, likeliest);
  * }</pre>
  *
- * <p>Immutable and thread-safe. It references the buffers and does not own them: they must be open
- * whenever a call uses them, also a captured one. Group statistics and flight records show a call
- * as an all-gather of {@link DataType#INT64}, of k elements a row; of more than 8192 candidates as
- * several.
+ * <p>k, the number of rows and the type of the elements are the same on all ranks. The number of
+ * columns may differ, and values may be left out on some of them. Columns that have the same index
+ * on several ranks count as several. With 0 rows nothing is sent or stored.
+ *
+ * <p>Immutable and thread-safe; two calls at once need two of them, because each writes to these
+ * buffers. It references the buffers and does not own them: they must be open whenever a call uses
+ * them. That includes every launch of a graph into which a call was captured, until the launch is
+ * complete: on the CPU a launch throws if a buffer is closed, a GPU uses the memory without a look.
+ * Group statistics and flight records show a call as an all-gather of {@link DataType#INT64}, of k
+ * elements a row, and one of more than 8192 candidates as several; events of JFR show one.
  */
 public final class TopK {
   /** The largest k. */
@@ -40,23 +46,31 @@ public final class TopK {
   private static final long INDICES = 1L << 31;
 
   private final int k;
+  private final long columns;
   private final long firstIndex;
   private final @Nullable DeviceBuffer values;
   private final DeviceBuffer indices;
 
-  private TopK(int k, long firstIndex, @Nullable DeviceBuffer values, DeviceBuffer indices) {
+  private TopK(
+      int k, long columns, long firstIndex, @Nullable DeviceBuffer values, DeviceBuffer indices) {
     if (k < 1 || k > MAX_K) {
       throw new IllegalArgumentException("k is " + k + ", must be 1 to " + MAX_K);
     }
-    if (firstIndex < 0 || firstIndex > INDICES) {
+    if (columns < 0 || firstIndex < 0 || columns > INDICES || firstIndex > INDICES - columns) {
       throw new IllegalArgumentException(
-          "firstIndex is " + firstIndex + ", must be 0 to " + INDICES);
+          String.format(
+              Locale.ROOT,
+              "there are %d columns with indices from %d on, a top-k has indices from 0 to %d",
+              columns,
+              firstIndex,
+              INDICES - 1));
     }
     checkIndices(indices, k);
     if (values != null) {
       checkValues(values, indices);
     }
     this.k = k;
+    this.columns = columns;
     this.firstIndex = firstIndex;
     this.values = values;
     this.indices = indices;
@@ -66,26 +80,28 @@ public final class TopK {
    * The k greatest elements of each row, and where they stand.
    *
    * @param k 1 to {@link #MAX_K}
+   * @param columns of a row on this rank; ranks may have different numbers, also 0
    * @param firstIndex the index of this rank's first column
    * @param values {@code rows * k} elements of the input's type
-   * @param indices {@code rows * k} elements of {@link DataType#INT32}; they say how many rows
-   *     there are
+   * @param indices {@code rows * k} elements of {@link DataType#INT32}
    */
-  public static TopK of(int k, long firstIndex, DeviceBuffer values, DeviceBuffer indices) {
+  public static TopK of(
+      int k, long columns, long firstIndex, DeviceBuffer values, DeviceBuffer indices) {
     if (values == null) {
       throw new IllegalArgumentException("values is null, a top-k needs a DeviceBuffer");
     }
-    return new TopK(k, firstIndex, values, indices);
+    return new TopK(k, columns, firstIndex, values, indices);
   }
 
   /**
    * Where the greatest element of each row stands.
    *
+   * @param columns of a row on this rank
    * @param firstIndex the index of this rank's first column
    * @param indices an element of {@link DataType#INT32} for each row
    */
-  public static TopK argMax(long firstIndex, DeviceBuffer indices) {
-    return new TopK(1, firstIndex, null, indices);
+  public static TopK argMax(long columns, long firstIndex, DeviceBuffer indices) {
+    return new TopK(1, columns, firstIndex, null, indices);
   }
 
   private static void checkIndices(@Nullable DeviceBuffer indices, int k) {
@@ -135,20 +151,16 @@ public final class TopK {
       throw new IllegalArgumentException(
           String.format(Locale.ROOT, "input holds %s, values holds %s", type, values.dataType()));
     }
-    long count = input.count();
-    int rows = rows();
-    if (rows == 0 ? count != 0 : count % rows != 0) {
-      throw new IllegalArgumentException(
-          String.format(
-              Locale.ROOT, "input holds %d elements, which are no %d equal rows", count, rows));
-    }
-    if (rows != 0 && firstIndex + count / rows > INDICES) {
+    long need = rows() * columns;
+    if (input.count() != need) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
-              "the indices of %d columns from %d on reach past those of INT32",
-              count / rows,
-              firstIndex));
+              "input holds %d elements, %d rows of %d columns need %d",
+              input.count(),
+              rows(),
+              columns,
+              need));
     }
   }
 
@@ -160,6 +172,11 @@ public final class TopK {
   /** The number of rows. */
   public int rows() {
     return (int) (indices.count() / k);
+  }
+
+  /** The number of columns of a row on this rank. */
+  public long columns() {
+    return columns;
   }
 
   /** The index of this rank's first column. */

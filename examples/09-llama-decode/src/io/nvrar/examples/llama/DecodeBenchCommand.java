@@ -172,6 +172,11 @@ public final class DecodeBenchCommand implements NvrarCommand {
                             : session.measure(cell);
                     rows.add(said(BenchRow.of(cell, whose, times, floor)));
                   }
+                  BenchCell drawing = options.drawing(cell);
+                  if (drawing != null) {
+                    List<RankTimes> times = session.measure(drawing);
+                    rows.add(said(BenchRow.of(cell, BenchRow.NVRAR, times, floor).ofDrawing()));
+                  }
                   return rows;
                 });
     return profiled(session, report);

@@ -2,6 +2,7 @@ package io.nvrar.examples.llama;
 
 import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.BenchRow;
+import io.nvrar.examples.llama.generate.Sampling;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.examples.llama.weights.ModelShape;
@@ -99,6 +100,28 @@ final class DecodeBenchOptions {
           "Whose all-reduces our steps have: nvrar, nccl or both in turn (default:"
               + " ${DEFAULT-VALUE}). Behind NCCL's a kernel of its own adds and normalises.")
   private List<String> allReduces = List.of();
+
+  @Option(
+      names = "--temperature",
+      paramLabel = "T",
+      defaultValue = "0",
+      description =
+          "Also time steps whose tokens are drawn, at this temperature (default: 0, none).")
+  private float temperature;
+
+  @Option(
+      names = "--top-k",
+      paramLabel = "K",
+      defaultValue = "0",
+      description = "Drawn among the K likeliest tokens (default: 0, all).")
+  private int topK;
+
+  @Option(
+      names = "--top-p",
+      paramLabel = "P",
+      defaultValue = "1",
+      description = "Drawn among the likeliest tokens that have P together (default: 1, all).")
+  private float topP;
 
   @Option(
       names = "--nccl",
@@ -221,6 +244,11 @@ final class DecodeBenchOptions {
                 BenchRow.NCCL));
       }
     }
+    if (temperature == 0 && (topK != 0 || topP != 1)) {
+      throw new ModelException("--top-k and --top-p are for steps with a --temperature.");
+    }
+    // Checks them.
+    new Sampling(temperature, topK, topP, 0);
     if (nccl != null && !allReduces.contains(BenchRow.NCCL)) {
       throw new ModelException("--nccl is only for --all-reduce nccl.");
     }
@@ -284,6 +312,11 @@ final class DecodeBenchOptions {
       }
     }
     return cells;
+  }
+
+  /** The steps of a cell whose tokens are drawn; null if none are wanted. */
+  @Nullable BenchCell drawing(BenchCell cell) {
+    return temperature > 0 ? cell.drawing(temperature, topK, topP) : null;
   }
 
   /** Whose all-reduces are measured in each cell, in order. */

@@ -40,7 +40,7 @@ class AllocationTest {
             group.recv(d, 0);
           };
       AllReduceFusion fusion = AllReduceFusion.residualRmsNorm(b, b, c, 1e-5f, d);
-      TopK likeliest = TopK.argMax(0, indices);
+      TopK likeliest = TopK.argMax(16, 0, indices);
       Map<String, Runnable> calls = new LinkedHashMap<>();
       calls.put("allReduce", () -> group.allReduce(a));
       calls.put(

@@ -73,7 +73,9 @@ class TopKOverRanksTest {
                   DeviceBuffer values = device.allocate(type, ROWS * K);
                   DeviceBuffer indices = device.allocate(DataType.INT32, ROWS * K)) {
                 input.copyFrom(logits(group.rank(), 0));
-                group.topK(input, TopK.of(K, firstIndex(group.rank()), values, indices));
+                group.topK(
+                    input,
+                    TopK.of(K, columns(group.rank()), firstIndex(group.rank()), values, indices));
                 Members.complete(group);
                 int[] chosen = new int[ROWS * K];
                 indices.copyTo(chosen);
@@ -103,7 +105,7 @@ class TopKOverRanksTest {
     try (DeviceBuffer input =
             device.allocate(DataType.FLOAT32, (long) ROWS * columns(group.rank()));
         DeviceBuffer tokens = device.allocate(DataType.INT32, ROWS)) {
-      TopK likeliest = TopK.argMax(firstIndex(group.rank()), tokens);
+      TopK likeliest = TopK.argMax(columns(group.rank()), firstIndex(group.rank()), tokens);
       try (DeviceGraph graph = device.capture(group.stream(), () -> group.topK(input, likeliest))) {
         for (int turn = 0; turn < 5; turn++) {
           input.copyFrom(logits(group.rank(), turn));
@@ -127,7 +129,7 @@ class TopKOverRanksTest {
                 DeviceBuffer values = device.allocate(DataType.FLOAT32, 6);
                 DeviceBuffer indices = device.allocate(DataType.INT32, 6)) {
               input.copyFrom(new float[] {group.rank() == 0 ? 1 : Float.NaN, group.rank()});
-              group.topK(input, TopK.of(3, group.rank(), values, indices));
+              group.topK(input, TopK.of(3, 1, group.rank(), values, indices));
               Members.complete(group);
               int[] chosen = new int[6];
               indices.copyTo(chosen);
@@ -152,12 +154,38 @@ class TopKOverRanksTest {
                 DeviceBuffer indices = device.allocate(DataType.INT32, 6)) {
               assertThatThrownBy(
                       () -> {
-                        group.topK(input, TopK.of(2 + group.rank(), 0, values, indices));
+                        int k = 2 + group.rank();
+                        group.topK(input, TopK.of(k, 2L * k, 0, values, indices));
                         Members.complete(group);
                       })
                   .isInstanceOf(GroupMismatchException.class)
                   .hasMessageContaining("int64[3 x 2]")
                   .hasMessageContaining("int64[2 x 3]");
+            }
+          });
+    }
+  }
+
+  @Test
+  void moreCandidatesThanAnAllGatherCarriesAreFoundInTurns() {
+    int rows = 10_000;
+    try (Members members = Members.join("many", 2, Members.config().build())) {
+      members.onAll(
+          group -> {
+            Device device = group.device();
+            try (DeviceBuffer input = device.allocate(DataType.FLOAT32, rows);
+                DeviceBuffer indices = device.allocate(DataType.INT32, rows)) {
+              float[] values = new float[rows];
+              for (int row = 0; row < rows; row++) {
+                values[row] = (row + group.rank()) % 2;
+              }
+              input.copyFrom(values);
+              group.topK(input, TopK.argMax(1, group.rank(), indices));
+              Members.complete(group);
+              int[] chosen = new int[rows];
+              indices.copyTo(chosen);
+              assertThat(chosen)
+                  .isEqualTo(IntStream.range(0, rows).map(row -> 1 - row % 2).toArray());
             }
           });
     }
@@ -177,35 +205,50 @@ class TopKOverRanksTest {
         DeviceBuffer halves = device.allocate(DataType.FLOAT16, 4)) {
       DeviceBuffer input = room.slice(0, 32);
       DeviceBuffer indices = numbers.slice(0, 4);
-      refused(() -> TopK.argMax(0, null), "indices is null, a top-k needs a DeviceBuffer");
-      refused(() -> TopK.of(2, 0, null, indices), "values is null, a top-k needs a DeviceBuffer");
-      refused(() -> TopK.of(0, 0, room, indices), "k is 0, must be 1 to 1024");
-      refused(() -> TopK.of(1025, 0, room, indices), "k is 1025, must be 1 to 1024");
-      refused(() -> TopK.argMax(-1, indices), "firstIndex is -1, must be 0 to 2147483648");
-      refused(() -> TopK.argMax(0, room), "indices holds FLOAT32, a top-k stores INT32");
+      refused(() -> TopK.argMax(8, 0, null), "indices is null, a top-k needs a DeviceBuffer");
       refused(
-          () -> TopK.of(3, 0, room, indices), "indices holds 4 elements, which are no rows of 3");
-      refused(() -> TopK.of(2, 0, room, indices), "values holds 64 elements, indices holds 4");
+          () -> TopK.of(2, 8, 0, null, indices), "values is null, a top-k needs a DeviceBuffer");
+      refused(() -> TopK.of(0, 8, 0, room, indices), "k is 0, must be 1 to 1024");
+      refused(() -> TopK.of(1025, 8, 0, room, indices), "k is 1025, must be 1 to 1024");
       refused(
-          () -> TopK.of(2, 0, indices, indices),
+          () -> TopK.argMax(8, -1, indices),
+          "there are 8 columns with indices from -1 on, a top-k has indices from 0 to 2147483647");
+      refused(
+          () -> TopK.argMax(8, (1L << 31) - 7, indices),
+          "there are 8 columns with indices from 2147483641 on, a top-k has indices from 0 to"
+              + " 2147483647");
+      refused(() -> TopK.argMax(8, 0, room), "indices holds FLOAT32, a top-k stores INT32");
+      refused(
+          () -> TopK.of(3, 8, 0, room, indices),
+          "indices holds 4 elements, which are no rows of 3");
+      refused(() -> TopK.of(2, 8, 0, room, indices), "values holds 64 elements, indices holds 4");
+      refused(
+          () -> TopK.of(2, 8, 0, indices, indices),
           "values holds INT32, a top-k takes FLOAT16, BFLOAT16 and FLOAT32");
-      TopK likeliest = TopK.argMax(0, indices);
+      TopK likeliest = TopK.argMax(8, 0, indices);
       refused(() -> group.topK(input, null), "topK is null, topK needs a TopK");
       refused(
           () -> group.topK(numbers, likeliest),
           "input holds INT32, a top-k takes FLOAT16, BFLOAT16 and FLOAT32");
       refused(
-          () -> group.topK(input, TopK.of(1, 0, halves, indices)),
+          () -> group.topK(input, TopK.of(1, 8, 0, halves, indices)),
           "input holds FLOAT32, values holds FLOAT16");
       refused(
-          () -> group.topK(room.slice(0, 31), likeliest),
-          "input holds 31 elements, which are no 4 equal rows");
-      refused(
-          () -> group.topK(input, TopK.argMax((1L << 31) - 7, indices)),
-          "the indices of 8 columns from 2147483641 on reach past those of INT32");
-      assertThatThrownBy(() -> group.topK(input, TopK.of(1, 0, room.slice(30, 4), indices)))
+          () -> group.topK(room.slice(0, 16), likeliest),
+          "input holds 16 elements, 4 rows of 8 columns need 32");
+      assertThatThrownBy(() -> group.topK(input, TopK.of(1, 8, 0, room.slice(30, 4), indices)))
           .isInstanceOf(IllegalArgumentException.class)
           .hasMessageContaining("overlap");
+      DeviceBuffer closed = device.allocate(DataType.FLOAT32, 4);
+      TopK ofClosed = TopK.of(1, 8, 0, closed, indices);
+      closed.close();
+      assertThatThrownBy(() -> group.topK(input, ofClosed))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageContaining("closed");
+      assertThatThrownBy(() -> group.batch(() -> group.topK(input, likeliest)))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessageContaining("topK was called inside a batch");
+      group.topK(room.slice(0, 0), TopK.argMax(8, 0, numbers.slice(0, 0)));
       group.topK(input, likeliest);
       Members.complete(group);
     }

@@ -1,7 +1,9 @@
 package io.nvrar.examples.llama.bench;
 
+import io.nvrar.examples.llama.engine.Continuation;
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.List;
 
 /**
  * What is measured at a time: blocks of steps, each of which ends at the same context. A class and
@@ -9,6 +11,8 @@ import java.util.Arrays;
  */
 public final class BenchCell implements Serializable {
   private static final long serialVersionUID = 1L;
+
+  private static final long SEED = 20261130;
 
   /** What the context is a multiple of: a page of the cache. */
   public static final int CONTEXT_MULTIPLE = 64;
@@ -21,6 +25,9 @@ public final class BenchCell implements Serializable {
   private final int steps;
   private final int warmup;
   private final int repeats;
+  private final float temperature;
+  private final int topK;
+  private final float topP;
 
   /**
    * With all of it.
@@ -32,11 +39,43 @@ public final class BenchCell implements Serializable {
    * @param repeats blocks that count
    */
   public BenchCell(int batch, int context, int steps, int warmup, int repeats) {
+    this(batch, context, steps, warmup, repeats, 0, 0, 1);
+  }
+
+  private BenchCell(
+      int batch,
+      int context,
+      int steps,
+      int warmup,
+      int repeats,
+      float temperature,
+      int topK,
+      float topP) {
     this.batch = batch;
     this.context = context;
     this.steps = steps;
     this.warmup = warmup;
     this.repeats = repeats;
+    this.temperature = temperature;
+    this.topK = topK;
+    this.topP = topP;
+  }
+
+  /** The same, but tokens are drawn, as {@link Continuation} says. */
+  public BenchCell drawing(float withTemperature, int ofTopK, float ofTopP) {
+    return new BenchCell(batch, context, steps, warmup, repeats, withTemperature, ofTopK, ofTopP);
+  }
+
+  /** Whether tokens are drawn, and not those of the greatest logits. */
+  boolean isDrawing() {
+    return temperature > 0;
+  }
+
+  /** Where a block begins. */
+  Continuation begin(int[] first, int tokens) {
+    int[] wanted = new int[first.length];
+    Arrays.fill(wanted, tokens);
+    return new Continuation(first, wanted, List.of(), temperature, topK, topP, SEED);
   }
 
   /** Sequences. */

@@ -42,6 +42,9 @@ public record BenchRow(
   /** Us. */
   public static final String NVRAR = "nvrar";
 
+  /** Our steps, whose tokens are drawn. */
+  private static final String DRAWING = "nvrar, drawing";
+
   /** Whose all-reduces our steps may have instead of ours. */
   public static final String NCCL = "nccl";
 
@@ -108,6 +111,25 @@ public record BenchRow(
         100 * floorMillis / millis,
         without,
         without == null ? null : 100 * (millis - without) / millis,
+        problem);
+  }
+
+  /** The same, of steps whose tokens are drawn. */
+  public BenchRow ofDrawing() {
+    return new BenchRow(
+        DRAWING,
+        allReduce,
+        ranks,
+        batch,
+        context,
+        millis,
+        leastMillis,
+        mostMillis,
+        tokensPerSecond,
+        floorMillis,
+        percentOfFloor,
+        withoutMillis,
+        allReducePercent,
         problem);
   }
 

@@ -3,7 +3,6 @@ package io.nvrar.examples.llama.bench;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
-import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
@@ -11,7 +10,6 @@ import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.engine.cuda.TimedSteps;
 import io.nvrar.standalone.Groups;
 import java.util.Arrays;
-import java.util.List;
 
 /** The measurements of one rank. All ranks make the same ones in the same order. */
 public final class StepBench {
@@ -32,7 +30,7 @@ public final class StepBench {
     engine.begin(cell.capacities());
     long seed = SEED + group.rank();
     RankTimes together = times(engine, cell, seed);
-    return group.worldSize() == 1
+    return group.worldSize() == 1 || cell.isDrawing()
         ? together
         : together.withWithout(without(engine, cell, firstTokens(engine, cell), seed));
   }
@@ -53,11 +51,15 @@ public final class StepBench {
   private static RankTimes times(CudaEngine engine, BenchCell cell, long seed) {
     int[] first = firstTokens(engine, cell);
     engine.pretend(cell.length(), seed);
-    TimedSteps timed = engine.time(first, cell.steps(), cell.warmup() + cell.repeats());
+    TimedSteps timed =
+        engine.time(
+            cell.begin(first, 1 + cell.steps()), cell.steps(), cell.warmup() + cell.repeats());
     engine.pretend(cell.length(), seed);
-    int[] tokens = generate(engine, first, 1 + cell.steps());
+    int[] tokens = generate(engine, cell, first);
     engine.pretend(cell.length(), seed);
-    int[] fed = feed(engine, first, Math.min(FED_STEPS, 1 + cell.steps()));
+    // The host draws by other random numbers.
+    int fedSteps = cell.isDrawing() ? 0 : Math.min(FED_STEPS, 1 + cell.steps());
+    int[] fed = feed(engine, first, fedSteps);
     return new RankTimes(
         counting(timed, cell),
         new double[0],
@@ -125,7 +127,12 @@ public final class StepBench {
         },
         () -> {
           engine.pretend(cell.length(), seed);
-          return counting(engine.time(first, cell.steps(), cell.warmup() + cell.repeats()), cell);
+          return counting(
+              engine.time(
+                  cell.begin(first, 1 + cell.steps()),
+                  cell.steps(),
+                  cell.warmup() + cell.repeats()),
+              cell);
         });
   }
 
@@ -152,14 +159,13 @@ public final class StepBench {
   }
 
   /** The tokens of steps that feed themselves. */
-  private static int[] generate(LlamaEngine engine, int[] first, int steps) {
+  private static int[] generate(LlamaEngine engine, BenchCell cell, int[] first) {
     int batch = first.length;
-    int[] wanted = new int[batch];
-    Arrays.fill(wanted, steps);
+    int steps = 1 + cell.steps();
     int[] tokens = new int[steps * batch];
     int[] done = new int[batch];
     engine.generate(
-        new Continuation(first, wanted, List.of(), 0, 0),
+        cell.begin(first, steps),
         (sequence, token) -> tokens[done[sequence]++ * batch + sequence] = token);
     return tokens;
   }

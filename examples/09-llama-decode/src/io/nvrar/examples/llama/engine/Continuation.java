@@ -8,6 +8,8 @@ public final class Continuation {
   private final int[] remaining;
   private final List<Integer> endTokens;
   private final float temperature;
+  private final int topK;
+  private final float topP;
   private final long seed;
 
   /**
@@ -18,15 +20,30 @@ public final class Continuation {
    * @param endTokens the tokens behind which a sequence ends; of the model's, or none
    * @param temperature the divisor of the logits before one of all tokens is drawn; 0 for the
    *     greatest
+   * @param topK among how many of the likeliest tokens is drawn; 0 for all
+   * @param topP the least total probability of the tokens among which is drawn; 1 for all
    * @param seed the seed of the draws
    */
   public Continuation(
-      int[] lastTokens, int[] remaining, List<Integer> endTokens, float temperature, long seed) {
+      int[] lastTokens,
+      int[] remaining,
+      List<Integer> endTokens,
+      float temperature,
+      int topK,
+      float topP,
+      long seed) {
     this.lastTokens = lastTokens.clone();
     this.remaining = remaining.clone();
     this.endTokens = List.copyOf(endTokens);
     this.temperature = temperature;
+    this.topK = topK;
+    this.topP = topP;
     this.seed = seed;
+  }
+
+  /** The greatest logits. */
+  public static Continuation greedy(int[] lastTokens, int[] remaining, List<Integer> endTokens) {
+    return new Continuation(lastTokens, remaining, endTokens, 0, 0, 1, 0);
   }
 
   /** The number of sequences. */
@@ -52,6 +69,21 @@ public final class Continuation {
   /** The temperature; 0 for the greatest logit. */
   public float temperature() {
     return temperature;
+  }
+
+  /** Whether tokens are drawn among the likeliest only. */
+  public boolean isOfLikeliest() {
+    return temperature > 0 && (topK > 0 || topP < 1);
+  }
+
+  /** Among how many of the likeliest tokens is drawn; 0 for all. */
+  public int topK() {
+    return topK;
+  }
+
+  /** The least total probability of the tokens among which is drawn; 1 for all. */
+  public float topP() {
+    return topP;
   }
 
   /** The seed of the draws. */

@@ -31,7 +31,8 @@ public interface LlamaEngine extends AutoCloseable {
   void forward(TokenBatch batch, float[][] logits);
 
   /**
-   * Generates on until all sequences have ended, if this engine can feed itself.
+   * Generates on until all sequences have ended, or want a token that it cannot choose by itself,
+   * if this engine can feed itself.
    *
    * @param continuation where the sequences stand, after the {@link #forward} of their prompts
    * @param listener hears each token, those of a sequence in their order

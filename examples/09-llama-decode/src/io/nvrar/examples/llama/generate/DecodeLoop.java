@@ -4,6 +4,7 @@ import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /**
  * The decode loop: prefill, then one token per step for each unfinished sequence. It runs
@@ -60,21 +61,28 @@ public final class DecodeLoop {
   }
 
   private void decode() {
-    boolean needsLogits = request.keepLogits() || request.sampling().isOfLikeliest();
-    if (!needsLogits && engine.generate(continuation(), this::accept)) {
-      return;
+    boolean feedsItself = !request.keepLogits();
+    while (!isOver()) {
+      feedsItself = feedsItself && engine.generate(continuation(), this::accept);
+      // Also for the rows whose token the engine could not choose by itself.
+      stepOfAll();
     }
-    while (true) {
-      for (int sequence = 0; sequence < request.sequences(); sequence++) {
-        if (!isFinished(sequence)) {
-          batch.add(sequence, lastToken[sequence], true);
-        }
+  }
+
+  /** A step of the sequences that have not ended, whose tokens this host chooses. */
+  private void stepOfAll() {
+    for (int sequence = 0; sequence < request.sequences(); sequence++) {
+      if (!isFinished(sequence)) {
+        batch.add(sequence, lastToken[sequence], true);
       }
-      if (batch.rows() == 0) {
-        return;
-      }
+    }
+    if (batch.rows() > 0) {
       step();
     }
+  }
+
+  private boolean isOver() {
+    return IntStream.range(0, request.sequences()).allMatch(this::isFinished);
   }
 
   private Continuation continuation() {
@@ -87,6 +95,8 @@ public final class DecodeLoop {
         remaining,
         request.ignoreEnd() ? List.of() : engine.config().endTokens(),
         (float) request.sampling().temperature(),
+        request.sampling().topK(),
+        (float) request.sampling().topP(),
         request.sampling().seed());
   }
 

@@ -45,11 +45,6 @@ public final class Sampling implements Serializable {
     return new Sampling(0, 0, 1, 0);
   }
 
-  /** Whether tokens are chosen among the likeliest only, which the greatest always is. */
-  boolean isOfLikeliest() {
-    return temperature > 0 && (topK > 0 || topP < 1);
-  }
-
   double temperature() {
     return temperature;
   }

@@ -181,7 +181,7 @@ final class NativeStructs {
         .putInt(4, input.dataType().code())
         .putInt(8, topK.rows())
         .putInt(12, topK.k())
-        .putLong(16, topK.rows() == 0 ? 0 : input.count() / topK.rows())
+        .putLong(16, topK.columns())
         .putLong(24, topK.firstIndex())
         .putLong(32, input.address())
         .putLong(40, address(topK.values()))

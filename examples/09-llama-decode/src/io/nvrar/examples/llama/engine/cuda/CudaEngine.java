@@ -311,17 +311,18 @@ public final class CudaEngine implements LlamaEngine {
   }
 
   /**
-   * Times greedy steps that feed themselves, on the GPU's clock. Every block begins where the
-   * sequences stand, with a step that is not timed, in which the ranks come together. All blocks
-   * are enqueued at once, so that no step waits for the host.
+   * Times steps that feed themselves, on the GPU's clock. Every block begins where the sequences
+   * stand, with a step that is not timed, in which the ranks come together. All blocks are enqueued
+   * at once, so that no step waits for the host.
    *
-   * @param firstTokens what the first step of a block is given, by sequence
+   * @param begin what the first step of a block is given, and how tokens are chosen; each sequence
+   *     wants a token more than there are timed steps
    * @param steps timed steps of a block
    * @param blocks how many
    * @throws ModelException if the logits are not numbers
    */
-  public TimedSteps time(int[] firstTokens, int steps, int blocks) {
-    return begun().time(firstTokens, steps, blocks);
+  public TimedSteps time(Continuation begin, int steps, int blocks) {
+    return begun().time(begin, steps, blocks);
   }
 
   @Override
@@ -331,8 +332,7 @@ public final class CudaEngine implements LlamaEngine {
 
   @Override
   public boolean generate(Continuation continuation, TokenListener listener) {
-    begun().generate(continuation, listener);
-    return true;
+    return begun().generate(continuation, listener);
   }
 
   @Override
@@ -404,6 +404,7 @@ public final class CudaEngine implements LlamaEngine {
                     stream,
                     path,
                     ends,
+                    shape,
                     state,
                     rows,
                     capacities.length,
@@ -444,7 +445,7 @@ public final class CudaEngine implements LlamaEngine {
       }
     }
 
-    void generate(Continuation continuation, TokenListener listener) {
+    boolean generate(Continuation continuation, TokenListener listener) {
       for (int i = 0; i < capacities.length; i++) {
         if (continuation.remaining(i) > capacities[i] - lengths[i]) {
           throw new IllegalStateException(
@@ -457,7 +458,7 @@ public final class CudaEngine implements LlamaEngine {
                   continuation.remaining(i)));
         }
       }
-      steps.run(continuation, lengths, listener);
+      return steps.run(continuation, lengths, listener);
     }
 
     void pretend(int length, long seed) {
@@ -477,19 +478,19 @@ public final class CudaEngine implements LlamaEngine {
       Arrays.fill(lengths, length);
     }
 
-    TimedSteps time(int[] firstTokens, int count, int blocks) {
-      requireRoomFor(firstTokens, count);
-      return steps.time(firstTokens, lengths, count, blocks);
+    TimedSteps time(Continuation begin, int count, int blocks) {
+      requireRoomFor(begin.sequences(), count);
+      return steps.time(begin, lengths, count, blocks);
     }
 
     StepTrace trace(int[] firstTokens, int count) {
-      requireRoomFor(firstTokens, count);
+      requireRoomFor(firstTokens.length, count);
       return steps.trace(firstTokens, lengths, count);
     }
 
-    private void requireRoomFor(int[] firstTokens, int count) {
+    private void requireRoomFor(int sequences, int count) {
       int longest = Arrays.stream(lengths).max().orElse(0);
-      if (firstTokens.length != capacities.length
+      if (sequences != capacities.length
           || longest + 1 + count > Arrays.stream(capacities).min().orElse(0)) {
         throw new IllegalStateException(
             String.format(
@@ -498,7 +499,7 @@ public final class CudaEngine implements LlamaEngine {
                 capacities.length,
                 longest,
                 1 + count,
-                firstTokens.length));
+                sequences));
       }
     }
 

@@ -322,6 +322,20 @@ final class FastPath extends StampedPath {
   }
 
   @Override
+  public DeviceBuffer enqueueHead(int rows) {
+    for (Pass pass : passes(rows)) {
+      multiplyHead(
+          pass.products(),
+          pass.forHead(),
+          pass.part(squares, parts()),
+          RowSampling.GREEDY,
+          pass.part(headLogits, shape.vocabulary()));
+    }
+    ended("head", -1);
+    return part(headLogits, 0, rows, shape.vocabulary());
+  }
+
+  @Override
   public void enqueueBest(int rows, RowSampling sampling, DeviceBuffer best) {
     for (Pass pass : passes(rows)) {
       multiplyHead(

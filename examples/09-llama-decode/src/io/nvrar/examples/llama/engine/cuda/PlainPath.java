@@ -154,9 +154,15 @@ final class PlainPath extends StampedPath {
   }
 
   @Override
-  public void enqueueBest(int rows, RowSampling sampling, DeviceBuffer best) {
+  public DeviceBuffer enqueueHead(int rows) {
     project(rows, normalised, headLogits);
     ended("head", -1);
+    return headLogits.slice(0, (long) rows * shape.vocabulary());
+  }
+
+  @Override
+  public void enqueueBest(int rows, RowSampling sampling, DeviceBuffer best) {
+    enqueueHead(rows);
     ends.bestOfLogits(stream, rows, shape, headLogits, sampling, best);
     ended("best", -1);
   }

@@ -7,6 +7,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
+import io.nvrar.TopK;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine.TokenListener;
 import io.nvrar.examples.llama.weights.ModelException;
@@ -15,6 +16,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 
 /**
@@ -48,8 +50,21 @@ final class SelfFedSteps implements Resources.Resource {
   private final DeviceBuffer best;
   private final DeviceBuffer gathered;
   private final RowSampling sampling;
-  private final StepEnds.Choice choice;
-  private final Map<Integer, DeviceGraph> graphs = new HashMap<>();
+  private final StepEnds.Next next;
+  private final RankShape shape;
+  private final Set<Integer> contexts;
+  private final Map<StepKind, DeviceGraph> graphs = new HashMap<>();
+  private final Map<Integer, Likeliest> likeliest = new HashMap<>();
+
+  /**
+   * Which steps are equal but for what is in device memory.
+   *
+   * @param context of {@link StepPath#contextFor}
+   * @param likeliest the key of the likeliest tokens among which is drawn; {@link #ALL} for none
+   */
+  private record StepKind(int context, int likeliest) {
+    private static final int ALL = 0;
+  }
 
   /**
    * Makes room, and captures the steps.
@@ -66,6 +81,7 @@ final class SelfFedSteps implements Resources.Resource {
       DeviceStream stream,
       StepPath path,
       StepEnds ends,
+      RankShape shape,
       StepState state,
       int stateRows,
       int rows,
@@ -77,6 +93,7 @@ final class SelfFedSteps implements Resources.Resource {
     this.stream = stream;
     this.path = path;
     this.ends = ends;
+    this.shape = shape;
     this.state = state;
     this.stateRows = stateRows;
     this.rows = rows;
@@ -92,19 +109,10 @@ final class SelfFedSteps implements Resources.Resource {
       best = resources.zeroed(gpu, stream, DataType.INT64, rows);
       gathered = resources.zeroed(gpu, stream, DataType.INT64, (long) rows * group.worldSize());
       sampling = new RowSampling(temperatures, seed, state.sequences(), state.positions());
-      choice =
-          new StepEnds.Choice(
-              gathered,
-              state,
-              remaining,
-              endTokens,
-              step,
-              ring.words(),
-              group.worldSize(),
-              rows,
-              ring.steps());
+      next = new StepEnds.Next(state, remaining, endTokens, step, ring.words(), rows, ring.steps());
+      contexts = contextsOf(positions);
       if (captures) {
-        capture(positions);
+        capture(StepKind.ALL);
       }
     } catch (RuntimeException | Error e) {
       resources.closeAfter(e);
@@ -113,19 +121,25 @@ final class SelfFedSteps implements Resources.Resource {
   }
 
   /**
-   * Generates until all rows have ended.
+   * Generates until all rows have ended, or wait for a token that the GPU could not choose.
    *
    * @param lengths how many tokens each sequence has had; raised by those that this gives it
+   * @return false if more of the likeliest tokens are wanted than a step finds; then nothing was
+   *     done
    * @throws ModelException if the logits are not numbers
    */
-  void run(Continuation continuation, int[] lengths, TokenListener listener) {
+  boolean run(Continuation continuation, int[] lengths, TokenListener listener) {
+    if (continuation.isOfLikeliest() && Likeliest.countFor(continuation) > TopK.MAX_K) {
+      return false;
+    }
     TokenFollower follower = new TokenFollower(continuation, lengths);
     if (!follower.isLive()) {
-      return;
+      return true;
     }
+    int kind = kindOf(continuation);
     write(continuation, lengths);
     try {
-      follower.follow(new Replays(), listener);
+      follower.follow(new Replays(kind), listener);
     } catch (RuntimeException | Error e) {
       // Steps that still run would write into the ring of the next decode.
       try {
@@ -137,13 +151,40 @@ final class SelfFedSteps implements Resources.Resource {
     }
     // Steps without a live row may still run.
     stream.synchronize();
+    return true;
+  }
+
+  /** What {@link StepKind#likeliest} is for these draws; makes all that the first ones need. */
+  private int kindOf(Continuation continuation) {
+    if (!continuation.isOfLikeliest()) {
+      return StepKind.ALL;
+    }
+    int k = Likeliest.countFor(continuation);
+    boolean ofAll = Likeliest.isOfAll(continuation);
+    int kind = ofAll ? -k : k;
+    Likeliest among = likeliest.get(kind);
+    if (among == null) {
+      among = resources.own(new Likeliest(group, shape, rows, k, ofAll));
+      likeliest.put(kind, among);
+      if (captures) {
+        capture(kind);
+      }
+    }
+    among.write(continuation, stream);
+    return kind;
   }
 
   /** The steps of this rank. */
   private final class Replays implements TokenFollower.Steps {
+    private final int likeliest;
+
+    private Replays(int likeliest) {
+      this.likeliest = likeliest;
+    }
+
     @Override
     public void enqueue(int positions, int steps) {
-      SelfFedSteps.this.enqueue(path.contextFor(positions), steps);
+      SelfFedSteps.this.enqueue(new StepKind(path.contextFor(positions), likeliest), steps);
     }
 
     @Override
@@ -158,11 +199,8 @@ final class SelfFedSteps implements Resources.Resource {
   }
 
   /** See {@link CudaEngine#time}; leaves the sequences as they are. */
-  TimedSteps time(int[] firstTokens, int[] lengths, int steps, int blocks) {
-    int[] wanted = new int[rows];
-    Arrays.fill(wanted, 1 + steps);
-    Continuation begin = new Continuation(firstTokens, wanted, List.of(), 0, 0);
-    int context = path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
+  TimedSteps time(Continuation begin, int[] lengths, int steps, int blocks) {
+    StepKind kind = new StepKind(contextAfter(lengths, steps), kindOf(begin));
     write(begin, lengths);
     try (Resources events = new Resources()) {
       List<BlockEvents> all = new ArrayList<>();
@@ -171,9 +209,9 @@ final class SelfFedSteps implements Resources.Resource {
       }
       for (BlockEvents block : all) {
         writeRows(begin, lengths);
-        enqueue(context, 1);
+        enqueue(kind, 1);
         block.begin().record(stream);
-        enqueue(context, steps);
+        enqueue(kind, steps);
         block.end().record(stream);
       }
       stream.synchronize();
@@ -190,8 +228,8 @@ final class SelfFedSteps implements Resources.Resource {
   StepTrace trace(int[] firstTokens, int[] lengths, int steps) {
     int[] wanted = new int[rows];
     Arrays.fill(wanted, 1 + steps);
-    Continuation begin = new Continuation(firstTokens, wanted, List.of(), 0, 0);
-    int context = path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
+    Continuation begin = Continuation.greedy(firstTokens, wanted, List.of());
+    int context = contextAfter(lengths, steps);
     try (Resources room = new Resources()) {
       StepStamps stamps =
           room.own(new StepStamps(gpu, stream, path.isProgrammatic(), steps, path.layers()));
@@ -211,10 +249,14 @@ final class SelfFedSteps implements Resources.Resource {
     path.stamp(stamps);
     try {
       path.ended("begin", -1);
-      enqueueStep(context);
+      enqueueStep(new StepKind(context, StepKind.ALL));
     } finally {
       path.stamp(null);
     }
+  }
+
+  private int contextAfter(int[] lengths, int steps) {
+    return path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
   }
 
   // A row whose logits were not numbers has become idle, and its steps were too short.
@@ -247,40 +289,51 @@ final class SelfFedSteps implements Resources.Resource {
     resources.close();
   }
 
-  private void capture(int positions) {
-    TreeSet<Integer> contexts = new TreeSet<>();
+  private Set<Integer> contextsOf(int positions) {
+    Set<Integer> all = new TreeSet<>();
     for (long some = 1; some < positions; some *= 2) {
-      contexts.add(path.contextFor((int) some));
+      all.add(path.contextFor((int) some));
     }
-    contexts.add(path.contextFor(positions));
+    all.add(path.contextFor(positions));
+    return all;
+  }
+
+  /** Captures the steps of all contexts. No step may run meanwhile that waits for this rank. */
+  private void capture(int among) {
     for (int context : contexts) {
-      DeviceGraph graph = group.device().capture(stream, () -> enqueueStep(context));
+      StepKind kind = new StepKind(context, among);
+      DeviceGraph graph = group.device().capture(stream, () -> enqueueStep(kind));
       resources.own(graph::close);
-      graphs.put(context, graph);
+      graphs.put(kind, graph);
     }
   }
 
-  /** Enqueues steps of a context of {@link StepPath#contextFor}. */
-  private void enqueue(int context, int steps) {
-    DeviceGraph graph = graphs.get(context);
+  private void enqueue(StepKind kind, int steps) {
+    DeviceGraph graph = graphs.get(kind);
     if (captures && graph == null) {
-      throw new IllegalStateException("no step was captured for a context of " + context);
+      throw new IllegalStateException("no step was captured for a context of " + kind.context());
     }
     for (int i = 0; i < steps; i++) {
       if (graph == null) {
-        enqueueStep(context);
+        enqueueStep(kind);
       } else {
         graph.launch(stream);
       }
     }
   }
 
-  private void enqueueStep(int context) {
-    path.enqueueLayers(rows, true, context);
+  private void enqueueStep(StepKind kind) {
+    path.enqueueLayers(rows, true, kind.context());
+    Likeliest among = likeliest.get(kind.likeliest());
+    if (among != null) {
+      Likeliest.Found found = among.find(stream, ends, shape, path.enqueueHead(rows), sampling);
+      ends.draw(stream, next, found, sampling);
+      return;
+    }
     path.enqueueBest(rows, sampling, best);
     group.allGather(best, gathered, stream);
     path.ended("all-gather", -1);
-    ends.choose(stream, choice);
+    ends.choose(stream, next, gathered, group.worldSize());
     path.ended("choose", -1);
   }
 

@@ -14,6 +14,8 @@ final class StepEnds {
   private final Kernel best;
   private final Kernel bestOfLogits;
   private final Kernel choose;
+  private final Kernel totals;
+  private final Kernel draw;
   private final boolean programmatic;
   private final Arguments arguments = new Arguments();
 
@@ -31,6 +33,8 @@ final class StepEnds {
     best = image.kernel("llama_best");
     bestOfLogits = image.kernel("llama_best_of_logits");
     choose = image.kernel("llama_choose");
+    totals = image.kernel("llama_totals");
+    draw = image.kernel("llama_draw");
     this.programmatic = programmatic;
   }
 
@@ -81,43 +85,72 @@ final class StepEnds {
     bestOfLogits.launch(stream, shape(rows, THREADS), arguments);
   }
 
-  /** Chooses the next tokens; see {@link Choice}. */
-  void choose(DeviceStream stream, Choice choice) {
-    choice.put(arguments.clear().parameter());
-    choose.launch(stream, shape(1, THREADS), arguments);
+  /**
+   * The greatest logit of each row, and the sum of the weights of all beside it.
+   *
+   * @param out INT64 [rows][2]
+   */
+  void totals(
+      DeviceStream stream,
+      int rows,
+      RankShape shape,
+      DeviceBuffer logits,
+      RowSampling sampling,
+      DeviceBuffer out) {
+    arguments
+        .clear()
+        .parameter()
+        .pointer(logits)
+        .pointer(out)
+        .pointer(sampling.temperatures())
+        .int32(shape.vocabulary());
+    totals.launch(stream, shape(rows, THREADS), arguments);
   }
 
   /**
-   * Where the next tokens come from and go to.
+   * Chooses the next tokens.
    *
    * @param keys INT64 [ranks][rows]: the greatest of each rank
+   */
+  void choose(DeviceStream stream, Next next, DeviceBuffer keys, int ranks) {
+    next.put(arguments.clear().parameter());
+    arguments.pointer(keys).int32(ranks);
+    choose.launch(stream, shape(1, THREADS), arguments);
+  }
+
+  /** Draws the next tokens among the likeliest. */
+  void draw(DeviceStream stream, Next next, Likeliest.Found likeliest, RowSampling sampling) {
+    next.put(arguments.clear().parameter());
+    likeliest.put(arguments, sampling);
+    draw.launch(stream, shape(1, THREADS), arguments);
+  }
+
+  /**
+   * Where the next tokens go.
+   *
    * @param state becomes that of the next step
    * @param remaining INT32 [rows]: how many tokens each row still wants
    * @param endTokens INT32: tokens that end a row
    * @param step INT32 [1]: how many steps were made
    * @param ring INT64 [ringSteps][rows], in the host's memory
    */
-  record Choice(
-      DeviceBuffer keys,
+  record Next(
       StepState state,
       DeviceBuffer remaining,
       DeviceBuffer endTokens,
       DeviceBuffer step,
       DeviceBuffer ring,
-      int ranks,
       int rows,
       int ringSteps) {
 
     private void put(Arguments arguments) {
       arguments
-          .pointer(keys)
           .pointer(state.tokens())
           .pointer(state.positions())
           .pointer(remaining)
           .pointer(endTokens)
           .pointer(step)
           .pointer(ring)
-          .int32(ranks)
           .int32(rows)
           .int32((int) endTokens.count())
           .int32(ringSteps);

@@ -36,6 +36,13 @@ interface StepPath extends Resources.Resource {
   void enqueueLogits(int[] rows, DeviceBuffer logits);
 
   /**
+   * The head of the first rows.
+   *
+   * @return FLOAT32 [rows][this rank's vocabulary], until the next head
+   */
+  DeviceBuffer enqueueHead(int rows);
+
+  /**
    * The head of the first rows, and the greatest key of each.
    *
    * @param best INT64 [rows]

@@ -57,7 +57,7 @@ final class TokenFollower {
   }
 
   /**
-   * Generates until all rows have ended.
+   * Generates until all rows have ended, or wait for a token that the GPU could not choose.
    *
    * @throws ModelException if the logits are not numbers
    */
@@ -107,6 +107,10 @@ final class TokenFollower {
       throw notFinite();
     }
     if (token == TokenRing.IDLE) {
+      return;
+    }
+    if (token == TokenRing.UNDECIDED) {
+      wanted[row] = 0;
       return;
     }
     lengths[row]++;

@@ -26,6 +26,9 @@ final class TokenRing implements Resources.Resource {
   /** In place of a token that logits which are no finite numbers would give. */
   static final int NOT_FINITE = -2;
 
+  /** In place of a token that the GPU could not choose by what it has. */
+  static final int UNDECIDED = -3;
+
   private static final VarHandle WORD =
       MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
 

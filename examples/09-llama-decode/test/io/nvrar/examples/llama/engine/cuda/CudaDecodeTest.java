@@ -155,12 +155,51 @@ final class CudaDecodeTest {
     assertThat(stopped.get(1)).isEqualTo(stopped.get(0));
   }
 
-  @Test
-  void tokensAmongTheLikeliestAreChosenByTheHost() throws Exception {
-    DecodeRequest request = request(PROMPTS, MAX_TOKENS, true, new Sampling(1.0, 50, 0.95, 12345));
-    List<List<List<Integer>>> ranks = decode(PLAIN, 2, CudaEngine.Settings.DEFAULT, request);
-    assertThat(ranks.get(1)).isEqualTo(ranks.get(0));
+  // Of the last but one, which are nearly even, more tokens are needed than steps look at; the last
+  // is for the host.
+  @ParameterizedTest(name = "{0} on {1} ranks at temperature {2}, the likeliest {3} of {4}")
+  @CsvSource({
+    PLAIN + ", 1, 1.0, 50, 0.95",
+    PLAIN + ", 2, 1.0, 50, 0.95",
+    PLAIN + ", 4, 0.8, 0, 0.9",
+    FAST + ", 1, 0.8, 0, 0.9",
+    FAST + ", 2, 1.0, 40, 0.95",
+    FAST + ", 2, 9.0, 0, 0.99",
+    PLAIN + ", 2, 1.0, 1500, 0.95",
+  })
+  void tokensAmongTheLikeliestAreTheSameOnAllRanksAndWithoutAGraph(
+      String name, int worldSize, double temperature, int topK, double topP) throws Exception {
+    DecodeRequest request =
+        request(PROMPTS, MAX_TOKENS, true, new Sampling(temperature, topK, topP, 12345));
+    List<List<List<Integer>>> ranks = decode(name, worldSize, CudaEngine.Settings.DEFAULT, request);
+    assertThat(ranks).allSatisfy(rank -> assertThat(rank).isEqualTo(ranks.get(0)));
     assertThat(ranks.get(0)).allSatisfy(tokens -> assertThat(tokens).hasSize(MAX_TOKENS));
+    assertThat(
+            decode(
+                name,
+                worldSize,
+                new CudaEngine.Settings(true, false, Prefill.automatic()),
+                request))
+        .as("without a graph")
+        .isEqualTo(ranks);
+  }
+
+  @ParameterizedTest(name = "{0}, the likeliest {1} of {2}")
+  @CsvSource({PLAIN + ", 1, 1", FAST + ", 1, 1", PLAIN + ", 0, 1e-9", FAST + ", 0, 1e-9"})
+  void theLikeliestAloneIsTheGreatest(String name, int topK, double topP) throws Exception {
+    List<List<List<Integer>>> drawn =
+        decode(
+            name,
+            2,
+            CudaEngine.Settings.DEFAULT,
+            request(PROMPTS, MAX_TOKENS, true, new Sampling(1.0, topK, topP, 7)));
+    assertThat(drawn)
+        .isEqualTo(
+            decode(
+                name,
+                2,
+                CudaEngine.Settings.DEFAULT,
+                request(PROMPTS, MAX_TOKENS, true, Sampling.greedy())));
   }
 
   @ParameterizedTest

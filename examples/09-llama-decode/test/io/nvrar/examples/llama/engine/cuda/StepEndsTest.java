@@ -7,6 +7,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import java.util.Arrays;
 import java.util.Random;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -160,11 +161,10 @@ final class StepEndsTest extends FastKernelContract {
     keys[4] = TokenNoise.key(Float.NaN, 3);
     DeviceBuffer gathered = buffer(keys);
     StepEnds ends = ends(DataType.FLOAT32, DataType.FLOAT32);
-    StepEnds.Choice choice =
-        new StepEnds.Choice(gathered, state, remaining, end, step, ring, ranks, rows, ringSteps);
+    StepEnds.Next next = new StepEnds.Next(state, remaining, end, step, ring, rows, ringSteps);
 
     for (int i = 0; i < 3; i++) {
-      ends.choose(stream, choice);
+      ends.choose(stream, next, gathered, ranks);
     }
     stream.synchronize();
 
@@ -184,6 +184,155 @@ final class StepEndsTest extends FastKernelContract {
     state.close();
   }
 
+  @ParameterizedTest(name = "top-p {0}, of all {1}")
+  @CsvSource({"1, false", "0.9, false", "0.05, false", "0.9, true", "0.3, true"})
+  void tokensAreDrawnAmongTheLikeliestThatHaveTopPTogether(float topP, boolean ofAll) {
+    int k = 70;
+    int rows = 40;
+    float temperature = 0.7f;
+    float[] values = new float[rows * k];
+    int[] indices = new int[rows * k];
+    double[] sums = new double[rows];
+    for (int row = 0; row < rows; row++) {
+      float value = 9;
+      for (int i = 0; i < k; i++) {
+        values[row * k + i] = value;
+        indices[row * k + i] = row + 31 * i;
+        sums[row] += Math.exp((value - 9) / temperature);
+        value -= random.nextFloat() * 0.1f;
+      }
+    }
+    long[] totals = new long[2 * rows];
+    for (int row = 0; row < rows; row++) {
+      // Row 1 has so many others that these are too few of them.
+      double others = row == 1 ? 100 : 1.02;
+      totals[2 * row] = Integer.toUnsignedLong(Float.floatToRawIntBits(9));
+      totals[2 * row + 1] = Double.doubleToRawLongBits(sums[row] * others);
+    }
+    int[] tokens = drawn(k, values, indices, ofAll ? totals : null, topP, temperature);
+    for (int row = 0; row < rows; row++) {
+      double total = ofAll ? sums[row] * (row == 1 ? 100 : 1.02) : sums[row];
+      double before = 0;
+      int expected = -9;
+      double greatest = Double.NEGATIVE_INFINITY;
+      boolean close = false;
+      for (int i = 0; i < k; i++) {
+        close |= Math.abs(before / total - topP) < 1e-5;
+        int token = indices[row * k + i];
+        double noisy =
+            values[row * k + i] / temperature
+                + TokenNoise.gumbel(TokenNoise.bits(SEED, row, 100 + row, token));
+        if (before < topP * total && noisy > greatest) {
+          greatest = noisy;
+          expected = token;
+        }
+        before += Math.exp((values[row * k + i] - 9) / temperature);
+      }
+      if (ofAll && row == 1) {
+        expected = TokenRing.UNDECIDED;
+      }
+      if (!close) {
+        assertThat(tokens[row]).as("row %d", row).isEqualTo(expected);
+      }
+    }
+  }
+
+  @Test
+  void aRowOfFewTokensIsDrawnOfThemAndOneWithoutANumberIsNot() {
+    float nan = Float.NaN;
+    float[] values = {3, Float.NEGATIVE_INFINITY, nan, nan, Float.POSITIVE_INFINITY, 1};
+    int[] indices = {17, -1, -1, -1, 3, 4};
+    long[] totals = new long[6];
+    assertThat(drawn(2, values, indices, totals, 0.9f, 1))
+        .containsExactly(17, TokenRing.NOT_FINITE, TokenRing.NOT_FINITE);
+  }
+
+  /** The tokens of a step of rows at the positions 100, 101 and so on. */
+  private int[] drawn(
+      int k,
+      float[] values,
+      int[] indices,
+      long @Nullable [] given,
+      float topP,
+      float temperature) {
+    int rows = values.length / k;
+    StepState state = new StepState(device(), rows);
+    float[] temperatures = new float[rows];
+    int[] remaining = new int[rows];
+    for (int row = 0; row < rows; row++) {
+      state.set(row, 1, 100 + row, row);
+      temperatures[row] = temperature;
+      remaining[row] = 9;
+    }
+    state.write(stream);
+    DeviceBuffer ring = device().allocatePinned(DataType.INT64, rows);
+    DeviceBuffer totals = given == null ? null : buffer(given);
+    ends(DataType.FLOAT32, DataType.FLOAT32)
+        .draw(
+            stream,
+            new StepEnds.Next(
+                state, buffer(remaining), buffer(new int[0]), buffer(0), ring, rows, 1),
+            new Likeliest.Found(
+                buffer(DataType.FLOAT32, values),
+                buffer(indices),
+                totals,
+                buffer(DataType.FLOAT32, topP),
+                k,
+                1),
+            new RowSampling(
+                buffer(DataType.FLOAT32, temperatures),
+                buffer(new long[] {SEED}),
+                state.sequences(),
+                state.positions()));
+    stream.synchronize();
+    long[] words = new long[rows];
+    ring.copyTo(words);
+    ring.close();
+    int[] positions = ints(state.positions());
+    int[] tokens = new int[rows];
+    for (int row = 0; row < rows; row++) {
+      tokens[row] = (int) words[row];
+      assertThat(positions[row]).isEqualTo(tokens[row] < 0 ? -1 : 101 + row);
+    }
+    state.close();
+    return tokens;
+  }
+
+  @Test
+  void theWeightsOfARowAreSummedBesideItsGreatestLogit() {
+    int rows = 3;
+    int count = 5000;
+    float[] logits = random(random, DataType.FLOAT32, rows * count, 4);
+    float[] temperatures = {1, 0.5f, 2};
+    DeviceBuffer totals = buffer(new long[2 * rows]);
+    RankShape shape = new RankShape(1, 64, 1, 0, 1, 0, 1, 16, 8, count, 0);
+    ends(DataType.FLOAT32, DataType.FLOAT32)
+        .totals(
+            stream,
+            rows,
+            shape,
+            buffer(DataType.FLOAT32, logits),
+            new RowSampling(
+                buffer(DataType.FLOAT32, temperatures),
+                buffer(new long[1]),
+                buffer(new int[rows]),
+                buffer(new int[rows])),
+            totals);
+    long[] actual = longs(totals);
+    for (int row = 0; row < rows; row++) {
+      float greatest = Float.NEGATIVE_INFINITY;
+      for (int i = 0; i < count; i++) {
+        greatest = Math.max(greatest, logits[row * count + i]);
+      }
+      double sum = 0;
+      for (int i = 0; i < count; i++) {
+        sum += Math.exp(((double) logits[row * count + i] - greatest) / temperatures[row]);
+      }
+      assertThat(Float.intBitsToFloat((int) actual[2 * row])).isEqualTo(greatest);
+      assertThat(Double.longBitsToDouble(actual[2 * row + 1])).isCloseTo(sum, within(1e-5 * sum));
+    }
+  }
+
   @Test
   void whatIsNoNumberIsToldToTheHost() {
     float[] values = {Float.NaN, Float.POSITIVE_INFINITY, Float.NEGATIVE_INFINITY, 1e38f, -1e38f};
@@ -201,16 +350,10 @@ final class StepEndsTest extends FastKernelContract {
     ends(DataType.FLOAT32, DataType.FLOAT32)
         .choose(
             stream,
-            new StepEnds.Choice(
-                buffer(keys),
-                state,
-                buffer(remaining),
-                buffer(new int[0]),
-                buffer(0),
-                ring,
-                1,
-                rows,
-                1));
+            new StepEnds.Next(
+                state, buffer(remaining), buffer(new int[0]), buffer(0), ring, rows, 1),
+            buffer(keys),
+            1);
     stream.synchronize();
     long[] words = new long[rows];
     ring.copyTo(words);

@@ -65,6 +65,16 @@ final class TokenFollowerTest {
   }
 
   @Test
+  void aRowWhoseTokenTheGpuCouldNotChooseWaitsWhileTheOthersEnd() {
+    Fake steps = new Fake(20, 20);
+    steps.undecidedAt = 5;
+    int[] lengths = {100, 7};
+    new TokenFollower(continuation(20, 20), lengths).follow(steps, this::hear);
+    assertThat(heard).hasSize(25).contains("0:4").doesNotContain("0:6").endsWith("1:1019");
+    assertThat(lengths).containsExactly(105, 27);
+  }
+
+  @Test
   void aTemperatureThatNoLogitCanBeDividedByChoosesTheGreatest() {
     assertThat(SelfFedSteps.divisor(0)).isZero();
     assertThat(SelfFedSteps.divisor(9e-31f)).isZero();
@@ -78,7 +88,7 @@ final class TokenFollowerTest {
   }
 
   private static Continuation continuation(int... remaining) {
-    return new Continuation(new int[remaining.length], remaining, List.of(END), 0, 0);
+    return Continuation.greedy(new int[remaining.length], remaining, List.of(END));
   }
 
   /** Row r has the token 1000 r + step as long as it lives. */
@@ -88,6 +98,7 @@ final class TokenFollowerTest {
     private int endAt = -1;
     private int failAt = -1;
     private int notFiniteAt = -1;
+    private int undecidedAt = -1;
     private int read;
     private int available;
 
@@ -110,6 +121,9 @@ final class TokenFollowerTest {
       }
       if (step >= remaining[row] || (row == 0 && endAt >= 0 && step > endAt)) {
         return TokenRing.IDLE;
+      }
+      if (row == 0 && undecidedAt >= 0 && step >= undecidedAt) {
+        return step == undecidedAt ? TokenRing.UNDECIDED : TokenRing.IDLE;
       }
       return row == 0 && step == endAt ? END : 1000 * row + step;
     }
