@@ -54,7 +54,7 @@ public final class DecodeCommand implements NvrarCommand {
     try (LlamaTokenizer tokenizer = prompts.isEmpty() ? null : tokenizer(model)) {
       DecodeRequest request = request(tokenizer, prompts);
       request.check(config);
-      requireRoomForLogits(config);
+      requireRoomForLogits(config, request.sequences());
       RayCluster cluster = RayCluster.connect(options.address());
       try (cluster) {
         ActorPlaces places =
@@ -104,10 +104,11 @@ public final class DecodeCommand implements NvrarCommand {
     }
   }
 
-  private void requireRoomForLogits(LlamaConfig config) throws IOException {
-    Path file = options.logits();
-    if (file != null) {
-      long bytes = NpyWriter.bytes(options.maxTokens(), config.vocabularySize());
+  private void requireRoomForLogits(LlamaConfig config, int prompts) throws IOException {
+    List<Path> files = options.logits(prompts);
+    if (!files.isEmpty()) {
+      Path file = files.get(0);
+      long bytes = prompts * NpyWriter.bytes(options.maxTokens(), config.vocabularySize());
       Path directory = file.toAbsolutePath().getParent();
       long free = Files.getFileStore(directory == null ? file : directory).getUsableSpace();
       if (bytes > free) {
@@ -134,7 +135,7 @@ public final class DecodeCommand implements NvrarCommand {
         ids.toArray(int[][]::new),
         options.maxTokens(),
         options.ignoreEnd(),
-        options.logits() != null,
+        options.keepsLogits(),
         options.sampling());
   }
 
@@ -146,6 +147,10 @@ public final class DecodeCommand implements NvrarCommand {
     private final List<String> prompts;
     private final ActorPlaces places;
     private final List<Generated> outputs = new ArrayList<>();
+
+    /** The sequences of the tokens, in the order in which these came. */
+    private final List<Integer> order = new ArrayList<>();
+
     private long firstTokenNanos;
 
     Run(
@@ -202,6 +207,7 @@ public final class DecodeCommand implements NvrarCommand {
       if (firstTokenNanos == 0) {
         firstTokenNanos = System.nanoTime();
       }
+      order.add(sequence);
       Generated output = outputs.get(sequence);
       boolean first = output.tokens().isEmpty();
       String text = output.add(token);
@@ -228,12 +234,17 @@ public final class DecodeCommand implements NvrarCommand {
     }
 
     private void writeLogits(DecodeSession session) throws IOException {
-      Path file = options.logits();
-      if (file != null) {
-        try (NpyWriter writer = new NpyWriter(file, config.vocabularySize())) {
-          for (int row = 0; row < outputs.get(0).tokens().size(); row++) {
-            writer.append(session.nextLogits());
-          }
+      List<NpyWriter> writers = new ArrayList<>();
+      try {
+        for (Path file : options.logits(request.sequences())) {
+          writers.add(new NpyWriter(file, config.vocabularySize()));
+        }
+        for (int i = 0; i < order.size() && !writers.isEmpty(); i++) {
+          writers.get(order.get(i)).append(session.nextLogits());
+        }
+      } finally {
+        for (NpyWriter writer : writers) {
+          writer.close();
         }
       }
     }

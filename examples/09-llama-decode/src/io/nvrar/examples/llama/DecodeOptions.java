@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
@@ -134,7 +135,9 @@ final class DecodeOptions {
   @Option(
       names = "--logits",
       paramLabel = "FILE.npy",
-      description = "Write float32 logits; token i was chosen from row i. For a single prompt.")
+      description =
+          "Write float32 logits; token i was chosen from row i. Of several prompts FILE-1.npy,"
+              + " FILE-2.npy and so on.")
   private @Nullable Path logits;
 
   @Option(names = "--json", description = "Print one JSON object and nothing else.")
@@ -167,23 +170,23 @@ final class DecodeOptions {
         throw new ModelException("--prompt '" + prompt + "' is not text in UTF-8.");
       }
     }
-    if (logits != null && Math.max(prompts.size(), promptIds.size()) > 1) {
-      throw new ModelException("--logits takes a single prompt.");
-    }
-    if (logits != null) {
-      Path directory = logits.toAbsolutePath().getParent();
-      if (directory == null || !Files.isDirectory(directory)) {
-        throw new ModelException("There is no directory for " + logits + ".");
-      }
-      if (Files.isDirectory(logits)) {
-        throw new ModelException("--logits takes a file, and " + logits + " is a directory.");
-      }
-      if (!Files.isWritable(Files.exists(logits) ? logits : directory)) {
-        throw new ModelException("--logits " + logits + " cannot be written.");
-      }
-    }
+    logits(Math.max(1, Math.max(prompts.size(), promptIds.size())))
+        .forEach(DecodeOptions::checkLogits);
     if (temperature != 0 && seed == null) {
       seed = (long) ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
+    }
+  }
+
+  private static void checkLogits(Path file) {
+    Path directory = file.toAbsolutePath().getParent();
+    if (directory == null || !Files.isDirectory(directory)) {
+      throw new ModelException("There is no directory for " + file + ".");
+    }
+    if (Files.isDirectory(file)) {
+      throw new ModelException("--logits takes a file, and " + file + " is a directory.");
+    }
+    if (!Files.isWritable(Files.exists(file) ? file : directory)) {
+      throw new ModelException("--logits " + file + " cannot be written.");
     }
   }
 
@@ -281,8 +284,24 @@ final class DecodeOptions {
     return ignoreEnd;
   }
 
-  @Nullable Path logits() {
-    return logits;
+  /** Where the logits of each of so many prompts go; empty if nobody wants them. */
+  List<Path> logits(int count) {
+    Path file = logits;
+    if (file == null) {
+      return List.of();
+    }
+    if (count == 1) {
+      return List.of(file);
+    }
+    String name = String.valueOf(file.getFileName());
+    int dot = name.lastIndexOf('.') < 0 ? name.length() : name.lastIndexOf('.');
+    return IntStream.rangeClosed(1, count)
+        .mapToObj(i -> file.resolveSibling(name.substring(0, dot) + "-" + i + name.substring(dot)))
+        .toList();
+  }
+
+  boolean keepsLogits() {
+    return logits != null;
   }
 
   boolean json() {

@@ -28,6 +28,18 @@ final class DecodeOptionsTest {
     refused("There is no directory for", "--logits", directory.resolve("a/b").toString());
   }
 
+  @Test
+  void theLogitsOfSeveralPromptsGoToFilesOfTheirOwn(@TempDir Path directory) {
+    Path file = directory.resolve("some.logits.npy");
+    DecodeOptions options =
+        CommandLine.populateCommand(new DecodeOptions(), "--logits", file.toString());
+    assertThat(options.logits(1)).containsExactly(file);
+    assertThat(options.logits(2))
+        .containsExactly(
+            directory.resolve("some.logits-1.npy"), directory.resolve("some.logits-2.npy"));
+    assertThat(new DecodeOptions().logits(2)).isEmpty();
+  }
+
   private static void refused(String clause, String... arguments) {
     DecodeOptions options = CommandLine.populateCommand(new DecodeOptions(), arguments);
     assertThatThrownBy(options::check)
