@@ -167,8 +167,8 @@ __device__ __forceinline__ int32_t draw(const DrawArgs& args, uint32_t row) {
     const float value = token < 0 ? 0 : load_written(values + at);
     const double own = token < 0 ? 0 : weight(value);
     const double sum = sum_up_to_lane(own);
-    // The token that crosses the limit may be drawn, so that there is always one.
-    if (token >= 0 && before + (sum - own) < enough) {
+    // The token that crosses the limit may be drawn, and the first one always.
+    if (token >= 0 && (at == 0 || before + (sum - own) < enough)) {
       best = max(best, choice.key(value, static_cast<uint32_t>(token)));
     }
     before += __shfl_sync(~0u, sum, 31);

@@ -147,22 +147,22 @@ class TopKOverRanksTest {
   void ranksThatDifferInKAreAMismatch() {
     try (Members members = Members.join("differ", 2, Members.config().build())) {
       members.onAll(
-          group -> {
-            Device device = group.device();
-            try (DeviceBuffer input = device.allocate(DataType.FLOAT32, 12);
-                DeviceBuffer values = device.allocate(DataType.FLOAT32, 6);
-                DeviceBuffer indices = device.allocate(DataType.INT32, 6)) {
-              assertThatThrownBy(
-                      () -> {
-                        int k = 2 + group.rank();
-                        group.topK(input, TopK.of(k, 2L * k, 0, values, indices));
-                        Members.complete(group);
-                      })
+          group ->
+              // On a GPU closing the buffers throws it, too.
+              assertThatThrownBy(() -> findSome(group, 2 + group.rank()))
                   .isInstanceOf(GroupMismatchException.class)
                   .hasMessageContaining("int64[3 x 2]")
-                  .hasMessageContaining("int64[2 x 3]");
-            }
-          });
+                  .hasMessageContaining("int64[2 x 3]"));
+    }
+  }
+
+  private static void findSome(CollectiveGroup group, int k) {
+    Device device = group.device();
+    try (DeviceBuffer input = device.allocate(DataType.FLOAT32, 12);
+        DeviceBuffer values = device.allocate(DataType.FLOAT32, 6);
+        DeviceBuffer indices = device.allocate(DataType.INT32, 6)) {
+      group.topK(input, TopK.of(k, 2L * k, 0, values, indices));
+      Members.complete(group);
     }
   }
 

@@ -242,6 +242,7 @@ final class StepEndsTest extends FastKernelContract {
     float nan = Float.NaN;
     float[] values = {3, Float.NEGATIVE_INFINITY, nan, nan, Float.POSITIVE_INFINITY, 1};
     int[] indices = {17, -1, -1, -1, 3, 4};
+    // Of the first row it is less than its likeliest token weighs, as by rounding.
     long[] totals = new long[6];
     assertThat(drawn(2, values, indices, totals, 0.9f, 1))
         .containsExactly(17, TokenRing.NOT_FINITE, TokenRing.NOT_FINITE);
