@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.generate;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
+import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
 
@@ -13,6 +14,9 @@ import java.util.stream.IntStream;
  */
 public final class DecodeLoop {
   private static final float[] NO_LOGITS = {};
+
+  /** How many steps the host makes at most until the engine feeds itself again. */
+  private static final int MOST_BY_HOST = 64;
 
   private final LlamaEngine engine;
   private final DecodeRequest request;
@@ -62,10 +66,18 @@ public final class DecodeLoop {
 
   private void decode() {
     boolean feedsItself = !request.keepLogits();
+    int byHost = 1;
     while (!isOver()) {
+      int before = Arrays.stream(generated).sum();
       feedsItself = feedsItself && engine.generate(continuation(), this::accept);
-      // Also for the rows whose token the engine could not choose by itself.
-      stepOfAll();
+      boolean pays = Arrays.stream(generated).sum() - before >= MOST_BY_HOST;
+      byHost = pays ? 1 : Math.min(2 * byHost, MOST_BY_HOST);
+      // Of the rows whose token the engine could not choose. It has enqueued steps in vain for
+      // each,
+      // so where that happens again and again the host goes on for longer.
+      for (int step = 0; step < byHost && !isOver(); step++) {
+        stepOfAll();
+      }
     }
   }
 

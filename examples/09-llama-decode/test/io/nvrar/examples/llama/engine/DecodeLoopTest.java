@@ -15,9 +15,12 @@ import io.nvrar.examples.llama.weights.ReferenceModel;
 import io.nvrar.examples.llama.weights.Shard;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 final class DecodeLoopTest {
   private static final Path MODEL = Path.of("09-llama-decode/model/tiny-english");
@@ -65,6 +68,80 @@ final class DecodeLoopTest {
       assertThat(stopped.get(i)).isEqualTo(at < 0 ? free.get(i) : free.get(i).subList(0, at + 1));
     }
     assertThat(stopped.get(0).size()).isLessThanOrEqualTo(3);
+  }
+
+  // 7, if the host makes twice as many steps each time: 2, 4, 8, 16, 32, 64.
+  @ParameterizedTest(name = "{0} at once: {1} turns")
+  @CsvSource({"3, 7", "100, 2"})
+  void tokensThatTheEngineCannotChooseAreChosenByTheHostInTurns(int atOnce, int turns)
+      throws Exception {
+    int maxTokens = 200;
+    DecodeRequest request =
+        new DecodeRequest(
+            new int[][] {prompt(3, 1), prompt(5, 2)}, maxTokens, true, false, Sampling.greedy());
+    SometimesUndecided engine = new SometimesUndecided(LlamaConfig.read(MODEL), atOnce);
+    List<List<Integer>> tokens = run(engine, request);
+    assertThat(tokens)
+        .allSatisfy(row -> assertThat(row).hasSize(maxTokens))
+        .allSatisfy(row -> assertThat(row).contains(SometimesUndecided.BY_HOST));
+    assertThat(engine.turns).isEqualTo(turns);
+  }
+
+  /** Feeds itself for some tokens, then leaves one to the host. */
+  private static final class SometimesUndecided implements LlamaEngine {
+    private static final int BY_HOST = 5;
+    private static final int OWN = 6;
+
+    private final LlamaConfig config;
+    private final int atOnce;
+    private int turns;
+
+    private SometimesUndecided(LlamaConfig config, int atOnce) {
+      this.config = config;
+      this.atOnce = atOnce;
+    }
+
+    @Override
+    public LlamaConfig config() {
+      return config;
+    }
+
+    @Override
+    public int maxRows() {
+      return 128;
+    }
+
+    @Override
+    public void begin(int[] capacities) {
+      turns = 0;
+    }
+
+    @Override
+    public void forward(TokenBatch batch, float[][] logits) {
+      for (int row = 0; row < batch.logitsRows(); row++) {
+        Arrays.fill(logits[row], 0);
+        logits[row][BY_HOST] = 1;
+      }
+    }
+
+    @Override
+    public boolean generate(Continuation continuation, TokenListener listener) {
+      turns++;
+      for (int sequence = 0; sequence < continuation.sequences(); sequence++) {
+        for (int i = 0; i < Math.min(atOnce, continuation.remaining(sequence)); i++) {
+          listener.onToken(sequence, OWN);
+        }
+      }
+      return true;
+    }
+
+    @Override
+    public long collectiveNanos() {
+      return -1;
+    }
+
+    @Override
+    public void close() {}
   }
 
   @Test
