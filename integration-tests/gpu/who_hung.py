@@ -22,6 +22,7 @@ CALLS = 20  # of a graph
 COUNT = 8192  # bfloat16 elements
 GOOD_REPLAYS = 5
 FAULTS = ("skips a call", "stops", "dies")
+PR_SET_PDEATHSIG = 1
 CONTENDERS = ("NCCL", "symmetric memory", "nvrar")
 
 
@@ -122,6 +123,7 @@ def be_rank(arguments):
     import torch.distributed as dist
 
     rank, fault = arguments.rank, arguments.fault
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     torch.cuda.set_device(rank)
     store = dist.TCPStore("127.0.0.1", arguments.port, 2, rank == 0)
     reduce, throw_if_failed = contender(arguments.contender, arguments, rank, store)
@@ -154,6 +156,7 @@ def be_rank(arguments):
             last.replay()
             torch.cuda.synchronize()
             throw_if_failed()
+        print("DONE", flush=True)
         if rank == 1:
             time.sleep(arguments.limit)  # it does not know that it has skipped a call
     except Exception as error:
@@ -164,11 +167,8 @@ def be_rank(arguments):
 class Pair:
     """The two processes of a contender and a fault, and what rank 0 says."""
 
-    def __init__(self, name, fault, arguments):
+    def __init__(self, name, fault, port, arguments):
         self.name, self.fault, self.limit = name, fault, arguments.limit
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         command = [sys.executable, "-u", __file__, "--contender", name, "--fault", fault, "--port", str(port)]
         for option in ("library", "limit", "watchdog", "deadline"):
             command += [f"--{option}", str(getattr(arguments, option))]
@@ -181,11 +181,11 @@ class Pair:
                 env=environment,
                 text=True,
                 stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
-                stderr=subprocess.STDOUT if rank == 0 else subprocess.DEVNULL,
+                stderr=subprocess.STDOUT if rank == 0 else None,
             )
             for rank in range(2)
         ]
-        self.begin = self.after = None
+        self.begin = self.after = self.hung = None
         self.said = ""
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -205,18 +205,37 @@ class Pair:
         try:
             self.ranks[0].wait(max(until - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
-            pass
+            if self.begin is not None:
+                self.hung = time.monotonic() - self.begin
+        self.kill()
+        self.reader.join()
+
+    def kill(self):
         for rank in self.ranks:
             rank.kill()
             rank.wait()
-        self.reader.join()
 
     def result(self):
         if self.begin is None:
             return f"did not begin: {self.said}"
-        if self.after is None:
-            return f"nothing in {self.limit:.0f} s"
-        return f"after {self.after:.1f} s: {self.said}"
+        if self.said == "DONE":
+            return "went on as if nothing had happened"
+        if self.after is not None:
+            return f"after {self.after:.1f} s: {self.said}"
+        if self.hung is None:
+            return f"ended without a word, with {self.ranks[0].returncode}"
+        return f"nothing in {self.hung:.0f} s"
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
 
 
 def main():
@@ -232,16 +251,23 @@ def main():
     arguments = parser.parse_args()
     if arguments.rank is not None:
         be_rank(arguments)
-    pairs = [Pair(name, fault, arguments) for name in CONTENDERS for fault in FAULTS]
-    starting = time.monotonic()
-    while any(pair.begin is None and pair.ranks[0].poll() is None for pair in pairs):
-        if time.monotonic() - starting > arguments.limit:
-            break
-        time.sleep(0.1)
-    until = time.monotonic() + arguments.limit
-    for pair in pairs:
-        pair.end(until)
-        print(json.dumps({"contender": pair.name, "rank 1": pair.fault, "rank 0": pair.result()}), flush=True)
+    cases = [(name, fault) for name in CONTENDERS for fault in FAULTS]
+    pairs = []
+    try:
+        for (name, fault), port in zip(cases, free_ports(len(cases))):
+            pairs.append(Pair(name, fault, port, arguments))
+        starting = time.monotonic()
+        while any(pair.begin is None and pair.ranks[0].poll() is None for pair in pairs):
+            if time.monotonic() - starting > arguments.limit:
+                break
+            time.sleep(0.1)
+        until = time.monotonic() + arguments.limit
+        for pair in pairs:
+            pair.end(until)
+            print(json.dumps({"contender": pair.name, "rank 1": pair.fault, "rank 0": pair.result()}), flush=True)
+    finally:
+        for pair in pairs:
+            pair.kill()
 
 
 if __name__ == "__main__":

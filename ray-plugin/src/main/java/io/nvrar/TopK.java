@@ -28,8 +28,8 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  *
  * <p>k, the number of rows and the type of the elements are the same on all ranks. The number of
- * columns may differ, and values may be left out on some of them. Columns that have the same index
- * on several ranks count as several. With 0 rows nothing is sent or stored.
+ * columns may differ. Columns that have the same index on several ranks count as several. With 0
+ * rows nothing is sent or stored.
  *
  * <p>Immutable and thread-safe; two calls at once need two of them, because each writes to these
  * buffers. It references the buffers and does not own them: they must be open whenever a call uses
