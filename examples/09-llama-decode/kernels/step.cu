@@ -142,6 +142,7 @@ __device__ __forceinline__ int32_t draw(const DrawArgs& args, uint32_t row) {
   const float greatest = load_written(values);
   if (load_written(indices) < 0 || !is_finite(greatest)) return kNotFinite;
   const RowChoice choice(args.sampling, row);
+  if (!(choice.temperature > 0)) return load_written(indices);
   const auto weight = [&](float value) { return static_cast<double>(expf((value - greatest) / choice.temperature)); };
   double total = 0;
   if (args.totals == nullptr) {

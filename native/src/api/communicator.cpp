@@ -373,6 +373,7 @@ void Communicator::run(const Call& call, uint64_t stream) {
 void Communicator::run_top_k(const TopK& top_k, uint64_t stream) {
   const BusyGuard guard(busy_);
   require_ready();
+  const bool captured = top_k.rows != 0 && member_->captures(stream);
   uint32_t first = 0;
   do {  // of no rows, too, which is a call
     const uint32_t rows = std::min(top_k.rows - first, top_k.rows_at_once());
@@ -384,7 +385,7 @@ void Communicator::run_top_k(const TopK& top_k, uint64_t stream) {
       if (rows != 0) member_->choose(top_k, first, rows, stream);
     } catch (const std::exception& error) {
       // The other ranks are in another part of the call than this one would be if it made it again.
-      if ((first == 0 && !gathered) || member_->poisoned().status != NVRAR_OK || member_->captures(stream)) throw;
+      if ((first == 0 && !gathered) || member_->poisoned().status != NVRAR_OK || captured) throw;
       member_->poison({NVRAR_SYSTEM, member_->rank(), {}, sequence_});
       throw_half_enqueued(member_->segments().call_of(member_->rank()), error);
     }

@@ -22,7 +22,7 @@ final class ActorHeap {
    * heap.
    */
   static String size(LlamaConfig config, ActorPlaces places, DecodeRequest request) {
-    long rows = (long) request.sequences() + (request.keepLogits() ? request.maxTokens() : 0);
+    long rows = (long) request.sequences() * (request.keepLogits() ? 1 + request.maxTokens() : 1);
     // Logits, their order and their weights while sampling: 4 + 8 + 8 bytes.
     long logits = rows * config.vocabularySize() * 20L;
     long angles =

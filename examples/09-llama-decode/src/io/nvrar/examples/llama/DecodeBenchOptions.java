@@ -1,5 +1,6 @@
 package io.nvrar.examples.llama;
 
+import io.nvrar.TopK;
 import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.BenchRow;
 import io.nvrar.examples.llama.generate.Sampling;
@@ -249,6 +250,10 @@ final class DecodeBenchOptions {
     }
     // Checks them.
     new Sampling(temperature, topK, topP, 0);
+    if (topK > TopK.MAX_K) {
+      throw new ModelException(
+          "--top-k is " + topK + ", and steps that feed themselves look at " + TopK.MAX_K + ".");
+    }
     if (nccl != null && !allReduces.contains(BenchRow.NCCL)) {
       throw new ModelException("--nccl is only for --all-reduce nccl.");
     }

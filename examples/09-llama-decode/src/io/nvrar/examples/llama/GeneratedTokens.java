@@ -31,7 +31,7 @@ final class GeneratedTokens implements TokenSink {
     }
     pairs[used++] = sequence;
     pairs[used++] = token;
-    if (keepLogits && sequence == 0) {
+    if (keepLogits) {
       logits.add(bytes(row));
     }
     notifyAll();
@@ -61,7 +61,7 @@ final class GeneratedTokens implements TokenSink {
     return taken;
   }
 
-  /** The oldest row of logits, little-endian, or null. */
+  /** The oldest row of logits, that of the oldest token, little-endian, or null. */
   synchronized byte @Nullable [] takeLogits() {
     return logits.poll();
   }

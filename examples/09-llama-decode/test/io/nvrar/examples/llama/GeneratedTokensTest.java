@@ -33,11 +33,12 @@ final class GeneratedTokensTest {
   }
 
   @Test
-  void logitsOfTheFirstSequenceAreKeptAsLittleEndianRows() {
+  void logitsAreKeptAsLittleEndianRowsInTheOrderOfTheTokens() {
     GeneratedTokens tokens = new GeneratedTokens(true);
     tokens.accept(0, 1, new float[] {1f, -2f});
     tokens.accept(1, 1, new float[] {5f, 5f});
     assertThat(tokens.takeLogits()).containsExactly(0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0);
+    assertThat(tokens.takeLogits()).containsExactly(0, 0, 0xa0, 0x40, 0, 0, 0xa0, 0x40);
     assertThat(tokens.takeLogits()).isNull();
   }
 

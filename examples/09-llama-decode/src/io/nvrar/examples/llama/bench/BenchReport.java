@@ -123,7 +123,7 @@ public record BenchReport(
             "At batch %d and context %d%s %s.",
             row.batch(),
             row.context(),
-            row.isWhollyOurs() ? "" : " with NCCL's all-reduces",
+            row.isWhollyOurs() ? "" : row.isWithNccl() ? " with NCCL's all-reduces" : " drawing",
             row.problem());
       }
     }

@@ -42,7 +42,7 @@ public record BenchRow(
   /** Us. */
   public static final String NVRAR = "nvrar";
 
-  /** Our steps, whose tokens are drawn. */
+  /** Of our steps with our all-reduces, if their tokens are drawn. */
   private static final String DRAWING = "nvrar, drawing";
 
   /** Whose all-reduces our steps may have instead of ours. */
@@ -117,8 +117,8 @@ public record BenchRow(
   /** The same, of steps whose tokens are drawn. */
   public BenchRow ofDrawing() {
     return new BenchRow(
+        implementation,
         DRAWING,
-        allReduce,
         ranks,
         batch,
         context,
@@ -138,7 +138,12 @@ public record BenchRow(
     return !isOurs() && batch == ours.batch && context == ours.context && problem.isEmpty();
   }
 
-  /** Whether these are our steps with our all-reduces. */
+  /** Whether these are our steps with NCCL's all-reduces. */
+  boolean isWithNccl() {
+    return isOurs() && allReduce.equals(NCCL);
+  }
+
+  /** Whether these are our steps with our all-reduces, whose tokens are the greatest. */
   boolean isWhollyOurs() {
     return isOurs() && allReduce.equals(NVRAR);
   }

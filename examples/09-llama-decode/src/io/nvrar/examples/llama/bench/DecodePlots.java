@@ -31,8 +31,7 @@ final class DecodePlots {
               .toList();
       List<Line> lines = new ArrayList<>();
       lines.add(line("nvrar", OURS, rows, BenchRow::isWhollyOurs));
-      lines.add(
-          line("the same with NCCL", WITH_NCCL, rows, row -> row.isOurs() && !row.isWhollyOurs()));
+      lines.add(line("the same with NCCL", WITH_NCCL, rows, BenchRow::isWithNccl));
       List<BenchRow> others = rows.stream().filter(row -> !row.isOurs()).toList();
       List<String> allReduces = others.stream().map(BenchRow::allReduce).distinct().toList();
       for (int i = 0; i < allReduces.size(); i++) {

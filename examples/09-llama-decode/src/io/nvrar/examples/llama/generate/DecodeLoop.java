@@ -3,7 +3,6 @@ package io.nvrar.examples.llama.generate;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
-import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
 
@@ -68,9 +67,10 @@ public final class DecodeLoop {
     boolean feedsItself = !request.keepLogits();
     int byHost = 1;
     while (!isOver()) {
-      int before = Arrays.stream(generated).sum();
+      int[] before = generated.clone();
       feedsItself = feedsItself && engine.generate(continuation(), this::accept);
-      boolean pays = Arrays.stream(generated).sum() - before >= MOST_BY_HOST;
+      boolean pays =
+          IntStream.range(0, before.length).anyMatch(i -> generated[i] - before[i] >= MOST_BY_HOST);
       byHost = pays ? 1 : Math.min(2 * byHost, MOST_BY_HOST);
       // Of the rows whose token the engine could not choose. It has enqueued steps in vain for
       // each,

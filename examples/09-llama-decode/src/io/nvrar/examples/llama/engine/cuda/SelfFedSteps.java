@@ -166,8 +166,13 @@ final class SelfFedSteps implements Resources.Resource {
     if (among == null) {
       among = resources.own(new Likeliest(group, shape, rows, k, ofAll));
       likeliest.put(kind, among);
-      if (captures) {
-        capture(kind);
+      try {
+        if (captures) {
+          capture(kind);
+        }
+      } catch (RuntimeException | Error e) {
+        likeliest.remove(kind);
+        throw e;
       }
     }
     among.write(continuation, stream);
@@ -215,7 +220,7 @@ final class SelfFedSteps implements Resources.Resource {
         block.end().record(stream);
       }
       stream.synchronize();
-      requireAllChosen();
+      requireAllChosen(begin.isOfLikeliest());
       int[] tokens = new int[rows];
       state.tokens().copyTo(tokens, stream);
       double[] millis =
@@ -240,7 +245,7 @@ final class SelfFedSteps implements Resources.Resource {
         graph.launch(stream);
       }
       stream.synchronize();
-      requireAllChosen();
+      requireAllChosen(false);
       return stamps.trace(stream);
     }
   }
@@ -259,12 +264,18 @@ final class SelfFedSteps implements Resources.Resource {
     return path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
   }
 
-  // A row whose logits were not numbers has become idle, and its steps were too short.
-  private void requireAllChosen() {
+  // A row whose logits were not numbers has become idle, and its steps were too short; so has one
+  // whose token could not
+  // be chosen.
+  private void requireAllChosen(boolean ofLikeliest) {
     int[] left = new int[rows];
     remaining.copyTo(left, stream);
     if (Arrays.stream(left).anyMatch(count -> count != 0)) {
-      throw TokenFollower.notFinite();
+      throw ofLikeliest
+          ? new ModelException(
+              "The likeliest tokens that steps look at do not have top-p together, or the logits"
+                  + " are not finite numbers: give a top-k.")
+          : TokenFollower.notFinite();
     }
   }
 

@@ -8,6 +8,7 @@ import java.util.Locale;
 /** The kernels at the two ends of a step ({@code step.cu}). Not thread-safe. */
 final class StepEnds {
   private static final int THREADS = 256;
+  private static final int TOTALS_THREADS = 1024;
   private static final int WARP = 32;
 
   private final Kernel embed;
@@ -104,7 +105,7 @@ final class StepEnds {
         .pointer(out)
         .pointer(sampling.temperatures())
         .int32(shape.vocabulary());
-    totals.launch(stream, shape(rows, THREADS), arguments);
+    totals.launch(stream, shape(rows, TOTALS_THREADS), arguments);
   }
 
   /**
