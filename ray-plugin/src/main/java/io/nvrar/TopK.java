@@ -123,10 +123,7 @@ public final class TopK {
   }
 
   private static void checkValues(DeviceBuffer values, DeviceBuffer indices) {
-    DataType type = values.dataType();
-    if (type != DataType.FLOAT16 && type != DataType.BFLOAT16 && type != DataType.FLOAT32) {
-      throw new IllegalArgumentException("values holds " + type + ", " + SUPPORTED);
-    }
+    checkType("values", values.dataType());
     if (values.count() != indices.count()) {
       throw new IllegalArgumentException(
           String.format(
@@ -137,6 +134,12 @@ public final class TopK {
     }
   }
 
+  private static void checkType(String name, DataType type) {
+    if (type != DataType.FLOAT16 && type != DataType.BFLOAT16 && type != DataType.FLOAT32) {
+      throw new IllegalArgumentException(name + " holds " + type + ", " + SUPPORTED);
+    }
+  }
+
   /**
    * Throws unless the rows of a call can be these.
    *
@@ -144,9 +147,7 @@ public final class TopK {
    */
   public void checkInput(DeviceBuffer input) {
     DataType type = input.dataType();
-    if (type != DataType.FLOAT16 && type != DataType.BFLOAT16 && type != DataType.FLOAT32) {
-      throw new IllegalArgumentException("input holds " + type + ", " + SUPPORTED);
-    }
+    checkType("input", type);
     if (values != null && values.dataType() != type) {
       throw new IllegalArgumentException(
           String.format(Locale.ROOT, "input holds %s, values holds %s", type, values.dataType()));

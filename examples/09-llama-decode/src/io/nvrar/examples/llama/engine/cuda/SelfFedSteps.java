@@ -264,9 +264,8 @@ final class SelfFedSteps implements Resources.Resource {
     return path.contextFor(Arrays.stream(lengths).max().orElse(0) + 1 + steps);
   }
 
-  // A row whose logits were not numbers has become idle, and its steps were too short; so has one
-  // whose token could not
-  // be chosen.
+  // A row becomes idle before its last step if its logits are not numbers, or if its token could
+  // not be chosen.
   private void requireAllChosen(boolean ofLikeliest) {
     int[] left = new int[rows];
     remaining.copyTo(left, stream);
