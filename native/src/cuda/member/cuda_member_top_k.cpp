@@ -39,11 +39,13 @@ KeyRoom CudaMember::find_keys(const TopK& top_k, uint32_t first_row, uint32_t ro
   if (rows == 0) return {};
   const CurrentContext current(device_->context());
   const Stream stream = stream_of(stream_handle);
-  const uint64_t places = uint64_t{top_k.rows} * top_k.k;
-  const uint32_t size = element_bytes(top_k.data_type);
-  require_device_memory("input", top_k.input, uint64_t{top_k.rows} * top_k.columns * size);
-  require_device_memory("values", top_k.values, places * size);
-  require_device_memory("indices", top_k.indices, places * sizeof(int32_t));
+  if (first_row == 0) {
+    const uint64_t places = uint64_t{top_k.rows} * top_k.k;
+    const uint32_t size = element_bytes(top_k.data_type);
+    require_device_memory("input", top_k.input, uint64_t{top_k.rows} * top_k.columns * size);
+    require_device_memory("values", top_k.values, places * size);
+    require_device_memory("indices", top_k.indices, places * sizeof(int32_t));
+  }
   const bool captured = captures(stream);
   TopKArgs args = top_k_args(top_k, first_row, rows, captured);
   launch(device_->kernel({KernelFamily::kFindKeys, static_cast<uint8_t>(top_k.data_type), 0}),

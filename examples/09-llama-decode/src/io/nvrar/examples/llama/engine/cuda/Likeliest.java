@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Likeliest implements Resources.Resource {
   /** How many are looked at where only their probability is limited. */
-  static final int CANDIDATES = 256;
+  private static final int CANDIDATES = 256;
 
   private final Resources resources = new Resources();
   private final CollectiveGroup group;
@@ -47,13 +47,24 @@ final class Likeliest implements Resources.Resource {
   }
 
   /**
-   * Makes room.
+   * Which of the likeliest.
    *
-   * @param k how many of the likeliest
+   * @param k how many
    * @param ofAll whether a probability is one of all tokens, and not of these k
    */
-  Likeliest(CollectiveGroup group, RankShape shape, int rows, int k, boolean ofAll) {
+  record Kind(int k, boolean ofAll) {
+    static Kind of(Continuation continuation) {
+      return continuation.topK() > 0
+          ? new Kind(continuation.topK(), false)
+          : new Kind(CANDIDATES, true);
+    }
+  }
+
+  /** Makes room. */
+  Likeliest(CollectiveGroup group, RankShape shape, int rows, Kind kind) {
     this.group = group;
+    int k = kind.k();
+    boolean ofAll = kind.ofAll();
     Device device = group.device();
     try {
       ownTotals = ofAll ? resources.allocate(device, DataType.INT64, 2L * rows) : null;
@@ -72,16 +83,6 @@ final class Likeliest implements Resources.Resource {
       resources.closeAfter(e);
       throw e;
     }
-  }
-
-  /** How many of the likeliest tokens steps look at. */
-  static int countFor(Continuation continuation) {
-    return continuation.topK() > 0 ? continuation.topK() : CANDIDATES;
-  }
-
-  /** Whether a probability is one of all tokens. */
-  static boolean isOfAll(Continuation continuation) {
-    return continuation.topK() == 0;
   }
 
   /** What the next steps draw by. */

@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Steps that choose the tokens of the next one themselves, each a replay of a captured graph. The
@@ -54,17 +55,15 @@ final class SelfFedSteps implements Resources.Resource {
   private final RankShape shape;
   private final Set<Integer> contexts;
   private final Map<StepKind, DeviceGraph> graphs = new HashMap<>();
-  private final Map<Integer, Likeliest> likeliest = new HashMap<>();
+  private final Map<Likeliest.Kind, Likeliest> likeliest = new HashMap<>();
 
   /**
    * Which steps are equal but for what is in device memory.
    *
    * @param context of {@link StepPath#contextFor}
-   * @param likeliest the key of the likeliest tokens among which is drawn; {@link #ALL} for none
+   * @param among what is drawn among; null for all tokens
    */
-  private record StepKind(int context, int likeliest) {
-    private static final int ALL = 0;
-  }
+  private record StepKind(int context, Likeliest.@Nullable Kind among) {}
 
   /**
    * Makes room, and captures the steps.
@@ -112,7 +111,7 @@ final class SelfFedSteps implements Resources.Resource {
       next = new StepEnds.Next(state, remaining, endTokens, step, ring.words(), rows, ring.steps());
       contexts = contextsOf(positions);
       if (captures) {
-        capture(StepKind.ALL);
+        capture(null);
       }
     } catch (RuntimeException | Error e) {
       resources.closeAfter(e);
@@ -129,17 +128,17 @@ final class SelfFedSteps implements Resources.Resource {
    * @throws ModelException if the logits are not numbers
    */
   boolean run(Continuation continuation, int[] lengths, TokenListener listener) {
-    if (continuation.isOfLikeliest() && Likeliest.countFor(continuation) > TopK.MAX_K) {
+    if (continuation.isOfLikeliest() && continuation.topK() > TopK.MAX_K) {
       return false;
     }
     TokenFollower follower = new TokenFollower(continuation, lengths);
     if (!follower.isLive()) {
       return true;
     }
-    int kind = kindOf(continuation);
+    Likeliest.Kind among = amongFor(continuation);
     write(continuation, lengths);
     try {
-      follower.follow(new Replays(kind), listener);
+      follower.follow(new Replays(among), listener);
     } catch (RuntimeException | Error e) {
       // Steps that still run would write into the ring of the next decode.
       try {
@@ -154,17 +153,15 @@ final class SelfFedSteps implements Resources.Resource {
     return true;
   }
 
-  /** What {@link StepKind#likeliest} is for these draws; makes all that the first ones need. */
-  private int kindOf(Continuation continuation) {
+  /** What these steps draw among, null for all tokens; makes all that the first ones need. */
+  private Likeliest.@Nullable Kind amongFor(Continuation continuation) {
     if (!continuation.isOfLikeliest()) {
-      return StepKind.ALL;
+      return null;
     }
-    int k = Likeliest.countFor(continuation);
-    boolean ofAll = Likeliest.isOfAll(continuation);
-    int kind = ofAll ? -k : k;
+    Likeliest.Kind kind = Likeliest.Kind.of(continuation);
     Likeliest among = likeliest.get(kind);
     if (among == null) {
-      among = resources.own(new Likeliest(group, shape, rows, k, ofAll));
+      among = resources.own(new Likeliest(group, shape, rows, kind));
       likeliest.put(kind, among);
       try {
         if (captures) {
@@ -181,15 +178,15 @@ final class SelfFedSteps implements Resources.Resource {
 
   /** The steps of this rank. */
   private final class Replays implements TokenFollower.Steps {
-    private final int likeliest;
+    private final Likeliest.@Nullable Kind among;
 
-    private Replays(int likeliest) {
-      this.likeliest = likeliest;
+    private Replays(Likeliest.@Nullable Kind among) {
+      this.among = among;
     }
 
     @Override
     public void enqueue(int positions, int steps) {
-      SelfFedSteps.this.enqueue(new StepKind(path.contextFor(positions), likeliest), steps);
+      SelfFedSteps.this.enqueue(new StepKind(path.contextFor(positions), among), steps);
     }
 
     @Override
@@ -205,7 +202,7 @@ final class SelfFedSteps implements Resources.Resource {
 
   /** See {@link CudaEngine#time}; leaves the sequences as they are. */
   TimedSteps time(Continuation begin, int[] lengths, int steps, int blocks) {
-    StepKind kind = new StepKind(contextAfter(lengths, steps), kindOf(begin));
+    StepKind kind = new StepKind(contextAfter(lengths, steps), amongFor(begin));
     write(begin, lengths);
     try (Resources events = new Resources()) {
       List<BlockEvents> all = new ArrayList<>();
@@ -254,7 +251,7 @@ final class SelfFedSteps implements Resources.Resource {
     path.stamp(stamps);
     try {
       path.ended("begin", -1);
-      enqueueStep(new StepKind(context, StepKind.ALL));
+      enqueueStep(new StepKind(context, null));
     } finally {
       path.stamp(null);
     }
@@ -309,7 +306,7 @@ final class SelfFedSteps implements Resources.Resource {
   }
 
   /** Captures the steps of all contexts. No step may run meanwhile that waits for this rank. */
-  private void capture(int among) {
+  private void capture(Likeliest.@Nullable Kind among) {
     for (int context : contexts) {
       StepKind kind = new StepKind(context, among);
       DeviceGraph graph = group.device().capture(stream, () -> enqueueStep(kind));
@@ -334,7 +331,7 @@ final class SelfFedSteps implements Resources.Resource {
 
   private void enqueueStep(StepKind kind) {
     path.enqueueLayers(rows, true, kind.context());
-    Likeliest among = likeliest.get(kind.likeliest());
+    Likeliest among = kind.among() == null ? null : likeliest.get(kind.among());
     if (among != null) {
       Likeliest.Found found = among.find(stream, ends, shape, path.enqueueHead(rows), sampling);
       ends.draw(stream, next, found, sampling);

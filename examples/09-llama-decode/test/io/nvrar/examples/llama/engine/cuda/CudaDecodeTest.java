@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.RankThreads;
+import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.engine.cpu.CpuEngine;
 import io.nvrar.examples.llama.generate.DecodeLoop;
 import io.nvrar.examples.llama.generate.DecodeRequest;
@@ -182,6 +183,76 @@ final class CudaDecodeTest {
                 request))
         .as("without a graph")
         .isEqualTo(ranks);
+  }
+
+  // About one row of seven needs more tokens than steps look at, and the host chooses among all.
+  @Test
+  void tokensBehindOneThatTheHostChoseAreAmongTheLikeliestOfTheirText() throws Exception {
+    double temperature = 1;
+    double topP = 0.95;
+    DecodeRequest request =
+        request(PROMPTS, MAX_TOKENS, true, new Sampling(temperature, 0, topP, 12345));
+    ReferenceModel model = ReferenceModel.of(PLAIN);
+    GpuRanks.run(
+        2,
+        model.config(),
+        model::tensors,
+        CudaEngine.Settings.DEFAULT,
+        (engine, isFast) -> {
+          List<List<Integer>> tokens = new ArrayList<>();
+          AtomicLong byHost = new AtomicLong();
+          for (int i = 0; i < PROMPTS.length; i++) {
+            tokens.add(new ArrayList<>());
+          }
+          DecodeLoop.run(
+              engine,
+              request,
+              (sequence, token, logits) -> {
+                byHost.addAndGet(logits.length > 0 ? 1 : 0);
+                tokens.get(sequence).add(token);
+              });
+          assertThat(byHost)
+              .as("tokens that the host chose, of %d", PROMPTS.length * MAX_TOKENS)
+              .hasValueBetween(2L * PROMPTS.length, PROMPTS.length * (MAX_TOKENS - 2L));
+          engine.begin(request.capacities());
+          for (int i = 0; i < PROMPTS.length; i++) {
+            float[][] logits = logitsOf(engine, i, PROMPTS[i], tokens.get(i));
+            for (int at = 0; at < MAX_TOKENS; at++) {
+              assertThat(weightAbove(logits[at], tokens.get(i).get(at), temperature))
+                  .as("token %d of sequence %d", at, i)
+                  .isLessThan(topP);
+            }
+          }
+          return 0;
+        });
+  }
+
+  /** The logits from which each token of a text was chosen, all of which a step is given. */
+  private static float[][] logitsOf(
+      LlamaEngine engine, int sequence, int[] prompt, List<Integer> tokens) {
+    float[][] logits = new float[tokens.size()][engine.config().vocabularySize()];
+    TokenBatch batch = new TokenBatch(engine.maxRows());
+    for (int at = 0; at < prompt.length + tokens.size() - 1; at++) {
+      int next = at - prompt.length + 1;
+      batch.add(sequence, at < prompt.length ? prompt[at] : tokens.get(next - 1), next >= 0);
+      if (next >= 0 || batch.isFull()) {
+        engine.forward(batch, next < 0 ? new float[0][] : new float[][] {logits[next]});
+        batch.clear();
+      }
+    }
+    return logits;
+  }
+
+  // Logits of another batch differ a little, so nearly equal ones do not count.
+  private static double weightAbove(float[] logits, int token, double temperature) {
+    double total = 0;
+    double above = 0;
+    for (float logit : logits) {
+      double weight = Math.exp((logit - logits[token]) / temperature);
+      total += weight;
+      above += logit > logits[token] + 0.1 ? weight : 0;
+    }
+    return above / total;
   }
 
   @ParameterizedTest(name = "{0}, the likeliest {1} of {2}")
