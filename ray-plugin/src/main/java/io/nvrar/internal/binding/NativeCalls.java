@@ -1,6 +1,9 @@
 package io.nvrar.internal.binding;
 
+import static java.util.Objects.requireNonNull;
+
 import com.sun.jna.Pointer;
+import io.nvrar.ReduceOp;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.reflect.Method;
@@ -52,88 +55,66 @@ final class NativeCalls {
     }
   }
 
-  static int allReduce(
-      long comm, long send, long recv, long count, int type, int op, int algorithm, long stream) {
+  /**
+   * Makes a call; returns its status.
+   *
+   * @param member which has entered it
+   */
+  static int run(Call call, NativeMember member, int worldSize, long stream) {
     try {
-      return (int) ALL_REDUCE.invokeExact(comm, send, recv, count, type, op, algorithm, stream);
+      return call.kind().takesStructs()
+          ? withStructs(call, member, stream)
+          : ofTwoBuffers(call, member.comm(), worldSize, stream);
     } catch (Throwable e) {
       throw unexpected(e);
     }
   }
 
-  static int allReduceFused(long comm, long call, long stream) {
-    try {
-      return (int) ALL_REDUCE_FUSED.invokeExact(comm, call, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int topK(long comm, long selection, long stream) {
-    try {
-      return (int) TOP_K.invokeExact(comm, selection, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int reduce(
-      long comm, long send, long recv, long count, int type, int op, int root, long stream) {
-    try {
-      return (int) REDUCE.invokeExact(comm, send, recv, count, type, op, root, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int reduceScatter(
-      long comm, long send, long recv, long count, int type, int op, long stream) {
-    try {
-      return (int) REDUCE_SCATTER.invokeExact(comm, send, recv, count, type, op, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int allGather(long comm, long send, long recv, long count, int type, long stream) {
-    try {
-      return (int) ALL_GATHER.invokeExact(comm, send, recv, count, type, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int allToAll(long comm, long send, long recv, long count, int type, long stream) {
-    try {
-      return (int) ALL_TO_ALL.invokeExact(comm, send, recv, count, type, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int broadcast(
-      long comm, long send, long recv, long count, int type, int root, long stream) {
-    try {
-      return (int) BROADCAST.invokeExact(comm, send, recv, count, type, root, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
-  }
-
-  static int barrier(long comm, long stream) {
-    try {
+  private static int ofTwoBuffers(Call call, long comm, int worldSize, long stream)
+      throws Throwable {
+    if (call.kind() == Call.Kind.BARRIER) {
       return (int) BARRIER.invokeExact(comm, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
     }
+    long send = call.send().address();
+    long recv = NativeStructs.address(call.buffer(1));
+    long count = call.count(worldSize);
+    int type = call.dataType().code();
+    ReduceOp reduceOp = call.op();
+    int op = reduceOp == null ? 0 : reduceOp.code();
+    int root = call.root();
+    return switch (call.kind()) {
+      case ALL_REDUCE -> {
+        int algorithm = requireNonNull(call.algorithm()).code();
+        yield (int) ALL_REDUCE.invokeExact(comm, send, recv, count, type, op, algorithm, stream);
+      }
+      case REDUCE -> (int) REDUCE.invokeExact(comm, send, recv, count, type, op, root, stream);
+      case REDUCE_SCATTER ->
+          (int) REDUCE_SCATTER.invokeExact(comm, send, recv, count, type, op, stream);
+      case ALL_GATHER -> (int) ALL_GATHER.invokeExact(comm, send, recv, count, type, stream);
+      case ALL_TO_ALL -> (int) ALL_TO_ALL.invokeExact(comm, send, recv, count, type, stream);
+      case BROADCAST -> (int) BROADCAST.invokeExact(comm, send, recv, count, type, root, stream);
+      default -> throw new IllegalStateException(call.kind() + " is not a call of two buffers");
+    };
   }
 
-  static int batch(long comm, long transfers, int transferCount, long stream) {
-    try {
-      return (int) BATCH.invokeExact(comm, transfers, transferCount, stream);
-    } catch (Throwable e) {
-      throw unexpected(e);
-    }
+  private static int withStructs(Call call, NativeMember member, long stream) throws Throwable {
+    long comm = member.comm();
+    ArgumentBlock arguments = member.arguments();
+    return switch (call.kind()) {
+      case FUSED_ALL_REDUCE -> {
+        NativeStructs.putFusion(arguments.room(call, NativeStructs.FUSION_BYTES), call);
+        yield (int) ALL_REDUCE_FUSED.invokeExact(comm, arguments.address(), stream);
+      }
+      case TOP_K -> {
+        NativeStructs.putTopK(arguments.room(call, NativeStructs.TOP_K_BYTES), call);
+        yield (int) TOP_K.invokeExact(comm, arguments.address(), stream);
+      }
+      default -> {
+        int bytes = Math.multiplyExact(call.size(), NativeStructs.TRANSFER_BYTES);
+        NativeStructs.putTransfers(arguments.room(call, bytes), call);
+        yield (int) BATCH.invokeExact(comm, arguments.address(), call.size(), stream);
+      }
+    };
   }
 
   /**

@@ -1,14 +1,11 @@
 package io.nvrar.internal.binding;
 
-import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
 import io.nvrar.Collective;
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
-import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupStatistics;
-import io.nvrar.TopK;
 import io.nvrar.internal.events.CallEvents;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -164,208 +161,41 @@ public final class NativeCommunicator implements AutoCloseable {
     }
   }
 
-  /** The {@code nvrar_comm}, for measurements of bare native calls. */
-  long comm() {
-    return member.comm();
+  /** For measurements of bare native calls. */
+  NativeMember member() {
+    return member;
   }
 
-  /** {@code nvrar_all_reduce}. */
-  public void allReduce(
-      long send, long recv, long count, int dataType, int op, int algorithm, long stream) {
+  /**
+   * Makes a call, whose buffers are open.
+   *
+   * @param stream the handle of the stream
+   */
+  public void run(Call call, long stream) {
     Object event = CallEvents.begin();
-    member.enter("allReduce");
+    member.enter(call.method());
     try {
-      member.checkCall(
-          NativeCalls.allReduce(member.comm(), send, recv, count, dataType, op, algorithm, stream));
+      member.checkCall(NativeCalls.run(call, member, worldSize, stream));
     } finally {
-      events.end(event, Collective.ALL_REDUCE, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_all_reduce_fused}; the buffers are open. */
-  public void allReduce(DeviceBuffer input, AllReduceFusion fusion, int algorithm, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("allReduce");
-    try {
-      StructBlock block = member.fusion();
-      NativeStructs.putFusion(block.struct(), input, fusion, algorithm);
-      member.checkCall(NativeCalls.allReduceFused(member.comm(), block.address(), stream));
-    } finally {
-      events.end(event, Collective.ALL_REDUCE, input.dataType().code(), input.count());
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_top_k}; the buffers are open. */
-  public void topK(DeviceBuffer input, TopK topK, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("topK");
-    try {
-      StructBlock block = member.topK();
-      NativeStructs.putTopK(block.struct(), input, topK);
-      member.checkCall(NativeCalls.topK(member.comm(), block.address(), stream));
-    } finally {
-      events.end(event, Collective.ALL_GATHER, DataType.INT64.code(), topK.indices().count());
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_reduce}. */
-  public void reduce(
-      long send, long recv, long count, int dataType, int op, int root, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("reduce");
-    try {
-      member.checkCall(
-          NativeCalls.reduce(member.comm(), send, recv, count, dataType, op, root, stream));
-    } finally {
-      events.end(event, Collective.REDUCE, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_reduce_scatter}. */
-  public void reduceScatter(long send, long recv, long count, int dataType, int op, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("reduceScatter");
-    try {
-      member.checkCall(
-          NativeCalls.reduceScatter(member.comm(), send, recv, count, dataType, op, stream));
-    } finally {
-      events.end(event, Collective.REDUCE_SCATTER, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_all_gather}. */
-  public void allGather(long send, long recv, long count, int dataType, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("allGather");
-    try {
-      member.checkCall(NativeCalls.allGather(member.comm(), send, recv, count, dataType, stream));
-    } finally {
-      events.end(event, Collective.ALL_GATHER, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_all_to_all}. */
-  public void allToAll(long send, long recv, long count, int dataType, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("allToAll");
-    try {
-      member.checkCall(NativeCalls.allToAll(member.comm(), send, recv, count, dataType, stream));
-    } finally {
-      events.end(event, Collective.ALL_TO_ALL, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_broadcast}. */
-  public void broadcast(long send, long recv, long count, int dataType, int root, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("broadcast");
-    try {
-      member.checkCall(
-          NativeCalls.broadcast(member.comm(), send, recv, count, dataType, root, stream));
-    } finally {
-      events.end(event, Collective.BROADCAST, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_barrier}. */
-  public void barrier(long stream) {
-    Object event = CallEvents.begin();
-    member.enter("barrier");
-    try {
-      member.checkCall(NativeCalls.barrier(member.comm(), stream));
-    } finally {
-      events.end(event, Collective.BARRIER, NO_TYPE, 0);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_batch} of one {@code NVRAR_SEND}. */
-  public void send(long address, long count, int dataType, int peer, long stream) {
-    transfer("send", NativeStructs.SEND, address, count, dataType, peer, stream);
-  }
-
-  /** {@code nvrar_batch} of one {@code NVRAR_RECV}. */
-  public void recv(long address, long count, int dataType, int peer, long stream) {
-    transfer("recv", NativeStructs.RECV, address, count, dataType, peer, stream);
-  }
-
-  private void transfer(
-      String what, int kind, long address, long count, int dataType, int peer, long stream) {
-    Object event = CallEvents.begin();
-    member.enter(what);
-    try {
-      TransferBlock block = member.transfers();
-      block.clear(1);
-      block.add(kind, peer, address, count, dataType);
-      member.checkCall(NativeCalls.batch(member.comm(), block.address(), 1, stream));
-    } finally {
-      events.end(
-          event, kind == NativeStructs.SEND ? Collective.SEND : Collective.RECV, dataType, count);
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_batch} of a send and a recv; the buffers are open. */
-  public void sendReceive(
-      DeviceBuffer send, int destination, DeviceBuffer recv, int source, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("sendReceive");
-    try {
-      TransferBlock block = member.transfers();
-      block.clear(2);
-      add(block, NativeStructs.SEND, send, destination);
-      add(block, NativeStructs.RECV, recv, source);
-      member.checkCall(NativeCalls.batch(member.comm(), block.address(), 2, stream));
-    } finally {
-      events.endBatch(event, bytes(send) + bytes(recv));
-      member.leave();
-    }
-  }
-
-  /** {@code nvrar_batch} of the transfers in a list, whose buffers are open. */
-  public void batch(TransferList transfers, long stream) {
-    Object event = CallEvents.begin();
-    member.enter("batch");
-    try {
-      int count = transfers.size();
-      TransferBlock block = member.transfers();
-      block.clear(count);
-      for (int i = 0; i < count; i++) {
-        add(
-            block,
-            transfers.isSend(i) ? NativeStructs.SEND : NativeStructs.RECV,
-            transfers.buffer(i),
-            transfers.peer(i));
+      try {
+        if (event != null) {
+          end(event, call);
+        }
+      } finally {
+        member.leave();
       }
-      member.checkCall(NativeCalls.batch(member.comm(), block.address(), count, stream));
-    } finally {
-      events.endBatch(event, event == null ? 0 : bytes(transfers));
-      member.leave();
     }
   }
 
-  private static long bytes(DeviceBuffer buffer) {
-    return buffer.count() * buffer.dataType().sizeBytes();
-  }
-
-  private static long bytes(TransferList transfers) {
-    long sum = 0;
-    for (int i = 0; i < transfers.size(); i++) {
-      sum += bytes(transfers.buffer(i));
+  private void end(Object event, Call call) {
+    switch (call.kind()) {
+      case BARRIER -> events.end(event, Collective.BARRIER, NO_TYPE, 0);
+      case TOP_K ->
+          events.end(event, call.collective(), DataType.INT64.code(), call.recv().count());
+      case SEND_RECEIVE, BATCH -> events.endBatch(event, call.bytes());
+      default ->
+          events.end(event, call.collective(), call.dataType().code(), call.count(worldSize));
     }
-    return sum;
-  }
-
-  private static void add(TransferBlock block, int kind, DeviceBuffer buffer, int peer) {
-    block.add(kind, peer, buffer.address(), buffer.count(), buffer.dataType().code());
   }
 
   /**

@@ -43,15 +43,8 @@ final class NativeMember {
   private final long beginNanos = System.nanoTime();
   private final AtomicInteger state = new AtomicInteger(IDLE);
 
-  /** The transfers of the call that is inside. */
-  private final TransferBlock transfers = new TransferBlock();
-
-  /** The fused all-reduce that is inside. */
-  private final StructBlock fusion =
-      new StructBlock("a fused all-reduce", NativeStructs.FUSION_BYTES);
-
-  /** The top-k that is inside. */
-  private final StructBlock topK = new StructBlock("a top-k", NativeStructs.TOP_K_BYTES);
+  /** Of the call that is inside. */
+  private final ArgumentBlock arguments = new ArgumentBlock();
 
   // Synchronizes the non-collective calls, which may overlap a collective, with nvrar_destroy. Held
   // only for native calls that do not block.
@@ -84,19 +77,9 @@ final class NativeMember {
     return comm;
   }
 
-  /** The block into which the call that is inside writes its transfers. */
-  TransferBlock transfers() {
-    return transfers;
-  }
-
-  /** The block into which a fused all-reduce that is inside writes its arguments. */
-  StructBlock fusion() {
-    return fusion;
-  }
-
-  /** The same for a top-k. */
-  StructBlock topK() {
-    return topK;
+  /** Where the call that is inside writes its structs. */
+  ArgumentBlock arguments() {
+    return arguments;
   }
 
   /** From now on these ranks are known to be on other hosts. */
@@ -375,9 +358,7 @@ final class NativeMember {
       }
       awaitRefreshed();
     }
-    transfers.free();
-    fusion.free();
-    topK.free();
+    arguments.free();
     // Outside the lock, because abort must not wait until memory is unmapped.
     new Destruction(toString(), () -> NvrarBinding.nvrar_destroy(comm)).run();
   }

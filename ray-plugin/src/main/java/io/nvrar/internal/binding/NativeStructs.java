@@ -1,5 +1,7 @@
 package io.nvrar.internal.binding;
 
+import static java.util.Objects.requireNonNull;
+
 import io.nvrar.Algorithm;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.Collective;
@@ -141,32 +143,34 @@ final class NativeStructs {
     return out.array();
   }
 
-  /** Writes an {@code nvrar_transfer} into an array of them. Allocates nothing. */
-  static void putTransfer(
-      ByteBuffer array, int index, int kind, int peer, long address, long count, int dataType) {
-    int at = index * TRANSFER_BYTES;
-    array
-        .putInt(at, TRANSFER_BYTES)
-        .putInt(at + 4, kind)
-        .putInt(at + 8, peer)
-        .putInt(at + 12, dataType)
-        .putLong(at + 16, address)
-        .putLong(at + 24, count);
+  /** Writes an array of {@code nvrar_transfer}. Allocates nothing. */
+  static void putTransfers(ByteBuffer array, Call call) {
+    for (int i = 0; i < call.size(); i++) {
+      int at = i * TRANSFER_BYTES;
+      DeviceBuffer buffer = requireNonNull(call.buffer(i));
+      array
+          .putInt(at, TRANSFER_BYTES)
+          .putInt(at + 4, call.isSend(i) ? SEND : RECV)
+          .putInt(at + 8, call.peer(i))
+          .putInt(at + 12, buffer.dataType().code())
+          .putLong(at + 16, buffer.address())
+          .putLong(at + 24, buffer.count());
+    }
   }
 
   /** Writes an {@code nvrar_fused_all_reduce}. Allocates nothing. */
-  static void putFusion(
-      ByteBuffer struct, DeviceBuffer input, AllReduceFusion fusion, int algorithm) {
+  static void putFusion(ByteBuffer struct, Call call) {
+    AllReduceFusion fusion = requireNonNull(call.fusion());
     struct
         .putInt(0, FUSION_BYTES)
         .putInt(4, fusion.form().code())
         .putInt(8, fusion.dataType().code())
-        .putInt(12, algorithm)
+        .putInt(12, requireNonNull(call.algorithm()).code())
         .putInt(16, (int) fusion.rows())
         .putInt(20, fusion.hidden())
         .putFloat(24, fusion.eps())
         .putInt(28, 0)
-        .putLong(32, input.address())
+        .putLong(32, call.send().address())
         .putLong(40, address(fusion.residualIn()))
         .putLong(48, address(fusion.weight()))
         .putLong(56, address(fusion.residualOut()))
@@ -175,20 +179,22 @@ final class NativeStructs {
   }
 
   /** Writes an {@code nvrar_selection}. Allocates nothing. */
-  static void putTopK(ByteBuffer struct, DeviceBuffer input, TopK topK) {
+  static void putTopK(ByteBuffer struct, Call call) {
+    TopK topK = requireNonNull(call.topK());
     struct
         .putInt(0, TOP_K_BYTES)
-        .putInt(4, input.dataType().code())
+        .putInt(4, call.send().dataType().code())
         .putInt(8, topK.rows())
         .putInt(12, topK.k())
         .putLong(16, topK.columns())
         .putLong(24, topK.firstIndex())
-        .putLong(32, input.address())
+        .putLong(32, call.send().address())
         .putLong(40, address(topK.values()))
         .putLong(48, topK.indices().address());
   }
 
-  private static long address(@Nullable DeviceBuffer buffer) {
+  /** The address of a buffer; 0 of none. */
+  static long address(@Nullable DeviceBuffer buffer) {
     return buffer == null ? 0 : buffer.address();
   }
 

@@ -1,22 +1,23 @@
 package io.nvrar.internal.call;
 
 import io.nvrar.Algorithm;
-import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.ReduceOp;
 import io.nvrar.TopK;
+import io.nvrar.internal.binding.Call;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Checks the arguments of collectives. Every message names both sides. Allocates nothing unless a
- * check fails.
+ * Checks the arguments of calls. Every message names both sides. Allocates nothing unless a check
+ * fails.
  */
 public final class CallChecks {
   private final DeviceChecks device;
   private final FusionChecks fused;
+  private final TransferChecks transfers;
   private final int rank;
   private final int worldSize;
   private final boolean isOneNode;
@@ -24,31 +25,47 @@ public final class CallChecks {
   /**
    * @param isOneNode whether all ranks are in one node
    */
-  public CallChecks(DeviceChecks device, int rank, int worldSize, boolean isOneNode) {
+  public CallChecks(
+      DeviceChecks device, TransferChecks transfers, int rank, int worldSize, boolean isOneNode) {
     this.device = device;
+    this.transfers = transfers;
     fused = new FusionChecks(device);
     this.rank = rank;
     this.worldSize = worldSize;
     this.isOneNode = isOneNode;
   }
 
-  public void allReduce(
-      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream stream) {
-    checkAlgorithm(algorithm);
-    checkPair(send, recv, stream);
-    checkOp("allReduce", op, send.dataType());
-    checkSameCount(send, recv);
-    DeviceChecks.checkApart("send", send, "recv", recv, true);
+  /** Checks all arguments of a call. */
+  public void check(Call call, @Nullable DeviceStream stream) {
+    switch (call.kind()) {
+      case ALL_REDUCE -> allReduce(call, stream);
+      case FUSED_ALL_REDUCE -> {
+        checkAlgorithm(call.algorithm());
+        device.checkStream(stream);
+        fused.check(call.buffer(0), call.fusion());
+      }
+      case TOP_K -> topK(call.buffer(0), call.topK(), stream);
+      case REDUCE -> reduce(call, stream);
+      case REDUCE_SCATTER -> reduceScatter(call, stream);
+      case ALL_GATHER -> allGather(call, stream);
+      case ALL_TO_ALL -> allToAll(call, stream);
+      case BROADCAST -> broadcast(call, stream);
+      case BARRIER -> device.checkStream(stream);
+      case SEND, RECV -> transfers.alone(call, stream);
+      case SEND_RECEIVE -> transfers.sendReceive(call, stream);
+      case BATCH -> device.checkStream(stream); // each transfer was checked when it was added
+    }
   }
 
-  public void allReduce(
-      DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream stream) {
-    checkAlgorithm(algorithm);
-    device.checkStream(stream);
-    fused.check(input, fusion);
+  private void allReduce(Call call, @Nullable DeviceStream stream) {
+    checkAlgorithm(call.algorithm());
+    checkPair(call, stream);
+    checkOp(call);
+    checkSameCount(call);
+    checkApart(call, true);
   }
 
-  public void topK(
+  private void topK(
       @Nullable DeviceBuffer input, @Nullable TopK topK, @Nullable DeviceStream stream) {
     if (topK == null) {
       throw new IllegalArgumentException("topK is null, topK needs a TopK");
@@ -66,26 +83,26 @@ public final class CallChecks {
     }
   }
 
-  public void reduce(
-      DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream stream) {
-    checkRoot(root);
-    if (rank != root) {
-      // recv is written on the root only; other ranks may pass anything.
-      device.checkBuffer("send", send);
+  private void reduce(Call call, @Nullable DeviceStream stream) {
+    checkRoot(call);
+    if (rank != call.root()) {
+      // Only the root has a recv.
+      device.checkBuffer("send", call.buffer(0));
       device.checkStream(stream);
-      checkOp("reduce", op, send.dataType());
+      checkOp(call);
       return;
     }
-    DeviceBuffer result = checkPair(send, recv, stream);
-    checkOp("reduce", op, send.dataType());
-    checkSameCount(send, result);
-    DeviceChecks.checkApart("send", send, "recv", result, true);
+    checkPair(call, stream);
+    checkOp(call);
+    checkSameCount(call);
+    checkApart(call, true);
   }
 
-  public void reduceScatter(
-      DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream stream) {
-    checkPair(send, recv, stream);
-    checkOp("reduceScatter", op, send.dataType());
+  private void reduceScatter(Call call, @Nullable DeviceStream stream) {
+    checkPair(call, stream);
+    checkOp(call);
+    DeviceBuffer send = call.send();
+    DeviceBuffer recv = call.recv();
     long need = recv.count() * worldSize;
     if (send.count() != need) {
       throw new IllegalArgumentException(
@@ -98,12 +115,14 @@ public final class CallChecks {
               need));
     }
     if (recv.address() != send.address() + rank * recv.sizeBytes()) {
-      DeviceChecks.checkApart("send", send, "recv", recv, false);
+      checkApart(call, false);
     }
   }
 
-  public void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
-    checkPair(send, recv, stream);
+  private void allGather(Call call, @Nullable DeviceStream stream) {
+    checkPair(call, stream);
+    DeviceBuffer send = call.send();
+    DeviceBuffer recv = call.recv();
     long need = send.count() * worldSize;
     if (recv.count() != need) {
       throw new IllegalArgumentException(
@@ -116,61 +135,60 @@ public final class CallChecks {
               need));
     }
     if (send.address() != recv.address() + rank * send.sizeBytes()) {
-      DeviceChecks.checkApart("send", send, "recv", recv, false);
+      checkApart(call, false);
     }
   }
 
-  public void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream stream) {
-    checkPair(send, recv, stream);
-    checkSameCount(send, recv);
-    if (send.count() % worldSize != 0) {
+  private void allToAll(Call call, @Nullable DeviceStream stream) {
+    checkPair(call, stream);
+    checkSameCount(call);
+    if (call.send().count() % worldSize != 0) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "send holds %d elements, which cannot be divided equally among %d ranks",
-              send.count(),
+              call.send().count(),
               worldSize));
     }
-    DeviceChecks.checkApart("send", send, "recv", recv, true);
+    checkApart(call, true);
   }
 
-  public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream stream) {
-    checkRoot(root);
-    if (rank != root) {
-      // send is read on the root only; other ranks may pass anything.
-      device.checkBuffer("recv", recv);
+  private void broadcast(Call call, @Nullable DeviceStream stream) {
+    checkRoot(call);
+    if (rank != call.root()) {
+      // Only the root has a send.
+      device.checkBuffer("recv", call.buffer(1));
       device.checkStream(stream);
       return;
     }
-    checkPair(send, recv, stream);
-    checkSameCount(send, recv);
-    DeviceChecks.checkApart("send", send, "recv", recv, true);
+    checkPair(call, stream);
+    checkSameCount(call);
+    checkApart(call, true);
   }
 
-  public void barrier(DeviceStream stream) {
+  /** Checks that both buffers are there and of one type. */
+  private void checkPair(Call call, @Nullable DeviceStream stream) {
+    DeviceBuffer send = device.checkBuffer("send", call.buffer(0));
     device.checkStream(stream);
-  }
-
-  /** Checks a pair of buffers; returns {@code recv}, which is not null. */
-  private DeviceBuffer checkPair(
-      @Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, @Nullable DeviceStream stream) {
-    DeviceBuffer source = device.checkBuffer("send", send);
-    device.checkStream(stream);
-    if (source == recv) {
-      return source;
+    DeviceBuffer recv = call.buffer(1);
+    if (send == recv) {
+      return;
     }
-    DeviceBuffer target = device.checkBuffer("recv", recv);
-    if (source.dataType() != target.dataType()) {
+    if (send.dataType() != device.checkBuffer("recv", recv).dataType()) {
       throw new IllegalArgumentException(
           String.format(
-              Locale.ROOT, "send holds %s, recv holds %s", source.dataType(), target.dataType()));
+              Locale.ROOT,
+              "send holds %s, recv holds %s",
+              send.dataType(),
+              call.recv().dataType()));
     }
-    return target;
   }
 
-  private static void checkOp(String call, @Nullable ReduceOp op, DataType type) {
+  private static void checkOp(Call call) {
+    ReduceOp op = call.op();
+    DataType type = call.send().dataType();
     if (op == null) {
-      throw new IllegalArgumentException("op is null, " + call + " needs a ReduceOp");
+      throw new IllegalArgumentException("op is null, " + call.method() + " needs a ReduceOp");
     }
     if (op == ReduceOp.AVG && !type.isFloat()) {
       throw new IllegalArgumentException(
@@ -191,7 +209,8 @@ public final class CallChecks {
     }
   }
 
-  private void checkRoot(int root) {
+  private void checkRoot(Call call) {
+    int root = call.root();
     if (root < 0 || root >= worldSize) {
       throw new IllegalArgumentException(
           String.format(
@@ -199,11 +218,16 @@ public final class CallChecks {
     }
   }
 
-  private static void checkSameCount(DeviceBuffer send, DeviceBuffer recv) {
-    if (send.count() != recv.count()) {
+  private static void checkSameCount(Call call) {
+    long sent = call.send().count();
+    long received = call.recv().count();
+    if (sent != received) {
       throw new IllegalArgumentException(
-          String.format(
-              Locale.ROOT, "send holds %d elements, recv holds %d", send.count(), recv.count()));
+          String.format(Locale.ROOT, "send holds %d elements, recv holds %d", sent, received));
     }
+  }
+
+  private static void checkApart(Call call, boolean mayBeSame) {
+    DeviceChecks.checkApart("send", call.send(), "recv", call.recv(), mayBeSame);
   }
 }

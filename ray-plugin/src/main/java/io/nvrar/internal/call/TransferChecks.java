@@ -2,6 +2,7 @@ package io.nvrar.internal.call;
 
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.internal.binding.Call;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
@@ -26,23 +27,24 @@ public final class TransferChecks {
   }
 
   /** Checks a send or recv outside a batch. */
-  public void alone(String call, DeviceBuffer buffer, int peer, DeviceStream stream) {
-    collected("buffer", buffer, "peer", peer);
+  void alone(Call call, @Nullable DeviceStream stream) {
+    check("buffer", call.buffer(0), "peer", call.peer(0));
     device.checkStream(stream);
-    if (peer == rank) {
+    if (call.peer(0) == rank) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "peer is %d, this rank itself, whose %s needs its counterpart in the same batch",
-              peer,
-              call));
+              rank,
+              call.method()));
     }
   }
 
-  public void sendReceive(
-      DeviceBuffer send, int destination, DeviceBuffer recv, int source, DeviceStream stream) {
-    collected("send", send, "destination", destination);
-    collected("recv", recv, "source", source);
+  void sendReceive(Call call, @Nullable DeviceStream stream) {
+    int destination = call.peer(0);
+    int source = call.peer(1);
+    check("send", call.buffer(0), "destination", destination);
+    check("recv", call.buffer(1), "source", source);
     device.checkStream(stream);
     if ((destination == rank) != (source == rank)) {
       throw new IllegalArgumentException(
@@ -53,6 +55,8 @@ public final class TransferChecks {
               source,
               rank));
     }
+    DeviceBuffer send = call.send();
+    DeviceBuffer recv = call.recv();
     if (destination == rank
         && (send.dataType() != recv.dataType() || send.count() != recv.count())) {
       throw new IllegalArgumentException(
@@ -68,8 +72,8 @@ public final class TransferChecks {
     DeviceChecks.checkApart("send", send, "recv", recv, false);
   }
 
-  /** Checks a buffer and a rank that will become part of a batch. */
-  public void collected(String bufferName, DeviceBuffer buffer, String peerName, int peer) {
+  /** Checks a buffer and a rank, also one that will become part of a batch. */
+  public void check(String bufferName, @Nullable DeviceBuffer buffer, String peerName, int peer) {
     // Also checks that the buffer is open: a later check could not tell which call it belongs to.
     long unused = device.checkBuffer(bufferName, buffer).address();
     if (peer < 0 || peer >= worldSize) {

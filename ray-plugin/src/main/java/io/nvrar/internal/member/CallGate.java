@@ -1,12 +1,9 @@
 package io.nvrar.internal.member;
 
-import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveException;
-import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
-import io.nvrar.TopK;
+import io.nvrar.internal.binding.Call;
 import io.nvrar.internal.binding.NativeCommunicator;
-import io.nvrar.internal.binding.TransferList;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.device.async.EnqueuedCalls;
 import io.nvrar.internal.device.host.HostStream;
@@ -33,10 +30,6 @@ final class CallGate implements EnqueuedCalls {
     this.member = member;
     errors = member.errors();
     this.communicator = communicator;
-  }
-
-  NativeCommunicator communicator() {
-    return communicator;
   }
 
   /** For tests: the source of the exceptions of its calls. */
@@ -83,29 +76,25 @@ final class CallGate implements EnqueuedCalls {
         what + " inside a batch, which takes send, recv and sendReceive only");
   }
 
-  /** Throws if no further collective can be made, or none on this thread. */
-  void checkCallable(String call) {
-    refuseInBatch(call);
-    errors.checkCallable(communicator);
-  }
-
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
     errors.checkTransferable();
   }
 
-  /** Begins a collective; {@link #leave} must follow if this returns. */
-  void enter(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
-    refuseReplayInBatch();
-    member.enterCall(communicator);
-    retain(send, recv, on);
+  /**
+   * Begins a call; {@link #leave} must follow if this returns.
+   *
+   * @throws IllegalStateException also if this thread collects a batch
+   */
+  void enter(Call call) {
+    refuseInBatch(call.method());
+    member.enterCall(call.kind().isTransfer() ? null : communicator);
   }
 
-  /** Begins a transfer; {@link #leave} must follow if this returns. */
-  void enterTransfer(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
+  /** Begins a call that a graph replays; {@link #leave} must follow if this returns. */
+  void enterReplay(Call call) {
     refuseReplayInBatch();
-    member.enterTransfer();
-    retain(send, recv, on);
+    member.enterCall(call.kind().isTransfer() ? null : communicator);
   }
 
   @Override
@@ -139,105 +128,27 @@ final class CallGate implements EnqueuedCalls {
     return member.isClosing();
   }
 
-  // Direct calls inside a batch have been refused earlier; calls replayed by a graph are refused
-  // here.
   private void refuseReplayInBatch() {
     if (isCollecting()) {
       throw misplaced("a graph with calls of this group was launched");
     }
   }
 
-  private void retain(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
+  /** Runs a call that has entered and was checked. */
+  void run(Call call, DeviceStream on) {
+    BufferMemory.retain(call);
     try {
-      BufferMemory.retain(send, recv);
+      carry(on);
       try {
-        carry(on);
-      } catch (RuntimeException e) {
-        BufferMemory.release(send, recv);
-        throw e;
+        communicator.run(call, on.handle());
+      } catch (CollectiveException e) {
+        throw errors.callFailed(e, !call.kind().isTransfer());
+      } finally {
+        release(on);
       }
-    } catch (RuntimeException e) {
-      member.leaveCall();
-      throw e;
+    } finally {
+      BufferMemory.release(call);
     }
-  }
-
-  void leave(@Nullable DeviceBuffer send, @Nullable DeviceBuffer recv, DeviceStream on) {
-    release(on);
-    BufferMemory.release(send, recv);
-    member.leaveCall();
-  }
-
-  /** Begins a fused all-reduce; {@link #leaveFused} must follow if this returns. */
-  void enterFused(DeviceBuffer input, AllReduceFusion fusion, DeviceStream on) {
-    refuseReplayInBatch();
-    member.enterCall(communicator);
-    try {
-      BufferMemory.retain(input, fusion);
-      try {
-        carry(on);
-      } catch (RuntimeException e) {
-        BufferMemory.release(input, fusion);
-        throw e;
-      }
-    } catch (RuntimeException e) {
-      member.leaveCall();
-      throw e;
-    }
-  }
-
-  void leaveFused(DeviceBuffer input, AllReduceFusion fusion, DeviceStream on) {
-    release(on);
-    BufferMemory.release(input, fusion);
-    member.leaveCall();
-  }
-
-  /** Begins a top-k; {@link #leaveTopK} must follow if this returns. */
-  void enterTopK(DeviceBuffer input, TopK topK, DeviceStream on) {
-    refuseReplayInBatch();
-    member.enterCall(communicator);
-    try {
-      BufferMemory.retain(input, topK);
-      try {
-        carry(on);
-      } catch (RuntimeException e) {
-        BufferMemory.release(input, topK);
-        throw e;
-      }
-    } catch (RuntimeException e) {
-      member.leaveCall();
-      throw e;
-    }
-  }
-
-  void leaveTopK(DeviceBuffer input, TopK topK, DeviceStream on) {
-    release(on);
-    BufferMemory.release(input, topK);
-    member.leaveCall();
-  }
-
-  /** Begins a batch; {@link #leave(TransferList, DeviceStream)} must follow if this returns. */
-  void enterTransfers(TransferList transfers, DeviceStream on) {
-    refuseReplayInBatch();
-    member.enterTransfer();
-    try {
-      BufferMemory.retainAll(transfers);
-      try {
-        carry(on);
-      } catch (RuntimeException e) {
-        BufferMemory.releaseAll(transfers);
-        throw e;
-      }
-    } catch (RuntimeException e) {
-      member.leaveCall();
-      throw e;
-    }
-  }
-
-  void leave(TransferList transfers, DeviceStream on) {
-    release(on);
-    BufferMemory.releaseAll(transfers);
-    member.leaveCall();
   }
 
   private void carry(DeviceStream on) {
@@ -250,16 +161,6 @@ final class CallGate implements EnqueuedCalls {
     if (on instanceof AsyncStream async) {
       async.release();
     }
-  }
-
-  /** The exception to throw for an exception of the native library in a collective. */
-  RuntimeException failed(CollectiveException e) {
-    return errors.callFailed(e, true);
-  }
-
-  /** The exception to throw for one in a transfer or a batch. */
-  RuntimeException transferFailed(CollectiveException e) {
-    return errors.callFailed(e, false);
   }
 
   /**

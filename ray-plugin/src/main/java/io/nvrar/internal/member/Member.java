@@ -339,35 +339,34 @@ public final class Member implements ControlChannel.Listener {
   // Called by user threads.
 
   /**
-   * Begins a collective: this member does not close in order before {@link #leaveCall}. If no
-   * further collective can be made, it throws and nothing has begun.
+   * Begins a call: this member does not close in order before {@link #leaveCall}. If no further one
+   * can be made, it throws and nothing has begun.
+   *
+   * @param comm of a collective; null for a transfer, which a closed third rank does not affect
    */
-  void enterCall(NativeCommunicator comm) {
-    // Before the check for closing. A close sets its flag before it counts the callers, so either
-    // this call is refused, or the number that the others are told includes it.
+  void enterCall(@Nullable NativeCommunicator comm) {
+    checkCall(comm);
+    // A close sets its flag before it counts the callers, and this counts before it reads the flag
+    // again. So either this call is refused, or the number that the others are told includes it.
     running.begin();
-    try {
-      errors.checkCallable(comm);
-    } catch (RuntimeException e) {
+    if (life.isClosing()) {
       running.end();
-      throw e;
+      checkCall(comm);
+      throw closed();
     }
   }
 
-  /** {@link #enterCall} for point-to-point transfers, which a closed third rank does not affect. */
-  void enterTransfer() {
-    running.begin();
-    try {
+  private void checkCall(@Nullable NativeCommunicator comm) {
+    if (comm == null) {
       errors.checkTransferable();
-    } catch (RuntimeException e) {
-      running.end();
-      throw e;
+    } else {
+      errors.checkCallable(comm);
     }
   }
 
-  /** {@link #enterTransfer} for a graph. */
+  /** Begins the launch of a graph, as a transfer. */
   void enterReplay(AsyncStream on) {
-    enterTransfer();
+    enterCall(null);
     running.replay(on);
   }
 

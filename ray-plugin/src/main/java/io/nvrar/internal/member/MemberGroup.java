@@ -69,14 +69,13 @@ public final class MemberGroup implements CollectiveGroup {
     int worldSize = ticket.worldSize();
     DeviceChecks deviceChecks = new DeviceChecks(device);
     gate = new CallGate(member, communicator);
+    TransferChecks transferChecks = new TransferChecks(deviceChecks, rank, worldSize);
     calls =
         new MemberCalls(
-            rank,
-            worldSize,
             gate,
-            new CallChecks(deviceChecks, rank, worldSize, isOneNode(ticket, member)));
-    transfers =
-        new MemberTransfers(gate, new TransferChecks(deviceChecks, rank, worldSize), stream);
+            new CallChecks(
+                deviceChecks, transferChecks, rank, worldSize, isOneNode(ticket, member)));
+    transfers = new MemberTransfers(gate, calls, transferChecks, stream);
     if (stream instanceof AsyncStream async) {
       member.closing().own(async);
     }
@@ -137,49 +136,49 @@ public final class MemberGroup implements CollectiveGroup {
   @Override
   public void allReduce(
       DeviceBuffer send, DeviceBuffer recv, ReduceOp op, Algorithm algorithm, DeviceStream on) {
-    calls.allReduce(send, recv, op, algorithm, on);
+    calls.run(calls.next().allReduce(send, recv, op, algorithm), on);
   }
 
   @Override
   public void allReduce(
       DeviceBuffer input, AllReduceFusion fusion, Algorithm algorithm, DeviceStream on) {
-    calls.allReduce(input, fusion, algorithm, on);
+    calls.run(calls.next().allReduce(input, fusion, algorithm), on);
   }
 
   @Override
   public void topK(DeviceBuffer input, TopK topK, DeviceStream on) {
-    calls.topK(input, topK, on);
+    calls.run(calls.next().topK(input, topK), on);
   }
 
   @Override
   public void reduce(
       DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp op, int root, DeviceStream on) {
-    calls.reduce(send, recv, op, root, on);
+    calls.run(calls.next().reduce(send, rank == root ? recv : null, op, root), on);
   }
 
   @Override
   public void reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp op, DeviceStream on) {
-    calls.reduceScatter(send, recv, op, on);
+    calls.run(calls.next().reduceScatter(send, recv, op), on);
   }
 
   @Override
   public void allGather(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    calls.allGather(send, recv, on);
+    calls.run(calls.next().allGather(send, recv), on);
   }
 
   @Override
   public void allToAll(DeviceBuffer send, DeviceBuffer recv, DeviceStream on) {
-    calls.allToAll(send, recv, on);
+    calls.run(calls.next().allToAll(send, recv), on);
   }
 
   @Override
   public void broadcast(DeviceBuffer send, DeviceBuffer recv, int root, DeviceStream on) {
-    calls.broadcast(send, recv, root, on);
+    calls.run(calls.next().broadcast(rank == root ? send : recv, recv, root), on);
   }
 
   @Override
   public void barrier(DeviceStream on) {
-    calls.barrier(on);
+    calls.run(calls.next().barrier(), on);
   }
 
   @Override

@@ -44,6 +44,7 @@ public class CallPathBenchmark {
   private DeviceBuffer send;
   private DeviceBuffer recv;
   private DeviceGraph graph;
+  private Call call;
 
   @Setup
   public void join() {
@@ -62,6 +63,7 @@ public class CallPathBenchmark {
                     allReduce();
                   }
                 });
+    call = new Call().allReduce(send, recv, ReduceOp.SUM, Algorithm.AUTO);
     alone = new Ranks(1, GroupConfig.TIMEOUT_DEFAULT);
     communicator = alone.member(0);
   }
@@ -85,7 +87,7 @@ public class CallPathBenchmark {
   @Benchmark
   public int nativeAllReduceByJna() {
     return NvrarBinding.nvrar_all_reduce(
-        communicator.comm(),
+        communicator.member().comm(),
         send.address(),
         recv.address(),
         2,
@@ -98,28 +100,13 @@ public class CallPathBenchmark {
   /** The same by the way that this JVM uses. */
   @Benchmark
   public int nativeAllReduce() {
-    return NativeCalls.allReduce(
-        communicator.comm(),
-        send.address(),
-        recv.address(),
-        2,
-        DataType.FLOAT32.code(),
-        ReduceOp.SUM.code(),
-        Algorithm.AUTO.code(),
-        0);
+    return NativeCalls.run(call, communicator.member(), 1, 0);
   }
 
   /** With the states that keep a running call and a close apart. */
   @Benchmark
   public void communicatorAllReduce() {
-    communicator.allReduce(
-        send.address(),
-        recv.address(),
-        2,
-        DataType.FLOAT32.code(),
-        ReduceOp.SUM.code(),
-        Algorithm.AUTO.code(),
-        0);
+    communicator.run(call, 0);
   }
 
   /** What a user calls: with the checks of state, buffers and stream. */

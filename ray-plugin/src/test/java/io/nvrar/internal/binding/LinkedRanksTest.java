@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
+import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
@@ -47,9 +48,7 @@ class LinkedRanksTest {
       ranks.all(
           (member, rank) -> {
             DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank, 10 * rank);
-            long address = buffer.address();
-            member.allReduce(
-                address, address, 2, DataType.FLOAT32.code(), ReduceOp.SUM.code(), 0, 0);
+            Ranks.allReduce(member, buffer, ReduceOp.SUM, Algorithm.AUTO);
             assertThat(values(buffer)).containsExactly(6, 60);
           });
       ranks.member(0).refresh(true);
@@ -115,9 +114,8 @@ class LinkedRanksTest {
   void aTransferIsNotGivenUpBeforeTheClosedRankHasAnsweredHoweverLate() throws Exception {
     try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
       NativeCommunicator member = ranks.member(0);
-      long address = ranks.buffer(DataType.FLOAT32, 0, 0).address();
-      Future<?> receiving =
-          ranks.start(0, (own, rank) -> own.recv(address, 2, DataType.FLOAT32.code(), 2, 0));
+      DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, 0, 0);
+      Future<?> receiving = ranks.start(0, (own, rank) -> own.run(new Call().recv(buffer, 2), 0));
       ranks.awaitRunning(0, 1);
       CommonCalls calls = new CommonCalls(0, 4);
       calls.closed(2, 0);
@@ -145,9 +143,9 @@ class LinkedRanksTest {
   @Test
   void aCollectiveIsNotGivenUpBeforeTheRanksElsewhereHaveToldWhatTheyDo() throws Exception {
     try (Ranks ranks = new Ranks(4, TWO_NODES, LOOPBACK)) {
-      ranks.all((member, rank) -> member.barrier(0));
+      ranks.all((member, rank) -> Ranks.barrier(member));
       NativeCommunicator member = ranks.member(0);
-      Future<?> waiting = ranks.start(0, (own, rank) -> own.barrier(0));
+      Future<?> waiting = ranks.start(0, (own, rank) -> Ranks.barrier(own));
       ranks.awaitRunning(0, 2);
       CommonCalls calls = new CommonCalls(0, 4);
       calls.closed(2, 1);

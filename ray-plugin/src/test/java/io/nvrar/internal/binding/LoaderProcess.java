@@ -54,7 +54,7 @@ final class LoaderProcess {
         NativeCommunicator.prepare(
             "a group of 1", Backend.CPU, 0, 0, 1, id, Links.NONE, GroupConfig.defaults())) {
       alone.connect(new byte[][] {alone.descriptor()});
-      alone.barrier(0);
+      alone.run(new Call().barrier(), 0);
       System.out.println(alone.call(0).description());
     }
     System.out.println("from " + loadedFrom());

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.awaitility.Awaitility.await;
 
 import com.sun.management.ThreadMXBean;
+import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
@@ -13,6 +14,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
+import io.nvrar.ReduceOp;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
@@ -32,7 +34,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Failure, overlap, abort and close, also where threads meet at the worst time. */
 class NativeCommunicatorLifeTest {
   private static final Duration LONG = Duration.ofSeconds(60);
-  private static final int FLOAT32 = DataType.FLOAT32.code();
 
   @Test
   void aSecondCallWhileOneRunsIsRefusedAndTheFirstGoesOn() throws Exception {
@@ -41,7 +42,7 @@ class NativeCommunicatorLifeTest {
       DeviceBuffer second = ranks.buffer(DataType.FLOAT32, 10, 20);
       Future<?> running = ranks.start(0, (member, rank) -> sum(member, first));
       ranks.awaitRunning(0, 1);
-      assertThatThrownBy(() -> ranks.member(0).barrier(0))
+      assertThatThrownBy(() -> Ranks.barrier(ranks.member(0)))
           .isInstanceOf(IllegalStateException.class)
           .hasMessage(
               "barrier was called on rank 0 of a group of 2 while another call of the same group"
@@ -57,7 +58,7 @@ class NativeCommunicatorLifeTest {
   @Test
   void abortFromAnotherThreadEndsTheBlockedCallAndAllLaterOnesOnAllRanks() throws Exception {
     try (Ranks ranks = new Ranks(3, LONG)) {
-      Future<?> running = ranks.start(0, (member, rank) -> barrier(member));
+      Future<?> running = ranks.start(0, (member, rank) -> Ranks.barrier(member));
       ranks.awaitRunning(0, 1);
       long startNanos = System.nanoTime();
       ranks.member(1).abort();
@@ -66,7 +67,7 @@ class NativeCommunicatorLifeTest {
           .hasCauseExactlyInstanceOf(CollectiveException.class);
       assertThat(Duration.ofNanos(System.nanoTime() - startNanos))
           .isLessThan(Duration.ofSeconds(3));
-      for (Throwable failure : ranks.allFail((member, rank) -> barrier(member))) {
+      for (Throwable failure : ranks.allFail((member, rank) -> Ranks.barrier(member))) {
         assertThat(failure).isExactlyInstanceOf(CollectiveException.class);
       }
       assertThat(ranks.member(2).failure()).isNotNull();
@@ -121,11 +122,12 @@ class NativeCommunicatorLifeTest {
       ranks.all(
           (member, rank) -> {
             DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, 1);
-            long at = buffer.address();
-            assertThatThrownBy(() -> member.allReduce(at, at, 1, 99, 0, 0, 0))
+            DeviceBuffer integers = ranks.room(DataType.INT32, 1);
+            assertThatThrownBy(
+                    () -> Ranks.allReduce(member, integers, ReduceOp.AVG, Algorithm.AUTO))
                 .isInstanceOf(IllegalArgumentException.class)
-                .hasMessageContaining("99");
-            assertThatThrownBy(() -> member.broadcast(at, at, 1, FLOAT32, 2, 0))
+                .hasMessageContaining("int32");
+            assertThatThrownBy(() -> member.run(new Call().broadcast(buffer, buffer, 2), 0))
                 .isInstanceOf(IllegalArgumentException.class);
             assertThat(member.failure()).isNull();
             sum(member, buffer);
@@ -139,12 +141,12 @@ class NativeCommunicatorLifeTest {
     try (Ranks ranks = new Ranks(2, LONG)) {
       assertThat(sharedMappings()).isGreaterThan(before);
       NativeCommunicator member = ranks.member(0);
-      Future<?> running = ranks.start(0, (m, rank) -> barrier(m));
+      Future<?> running = ranks.start(0, (m, rank) -> Ranks.barrier(m));
       ranks.awaitRunning(0, 1);
       member.close();
       assertThatThrownBy(() -> running.get(30, TimeUnit.SECONDS))
           .hasCauseExactlyInstanceOf(CollectiveException.class);
-      assertThatThrownBy(() -> member.barrier(0))
+      assertThatThrownBy(() -> Ranks.barrier(member))
           .isInstanceOf(IllegalStateException.class)
           .hasMessage("barrier was called on rank 0 of a group of 2 after it was closed");
       assertThat(member.call(0))
@@ -188,7 +190,7 @@ class NativeCommunicatorLifeTest {
     try (NativeCommunicator member =
         NativeCommunicator.prepare(
             "a group of 1", Backend.CPU, 0, 0, 1, id, Links.NONE, GroupConfig.defaults())) {
-      assertThatThrownBy(() -> member.barrier(0)).isInstanceOf(IllegalStateException.class);
+      assertThatThrownBy(() -> Ranks.barrier(member)).isInstanceOf(IllegalStateException.class);
       assertThatThrownBy(() -> member.connect(new byte[2][]))
           .isInstanceOf(IllegalArgumentException.class)
           .hasMessage("a group of 1 needs as many descriptors, not 2");
@@ -200,7 +202,7 @@ class NativeCommunicatorLifeTest {
       member.connect(descriptors);
       assertThatThrownBy(() -> member.connect(descriptors))
           .isInstanceOf(IllegalStateException.class);
-      member.barrier(0);
+      Ranks.barrier(member);
     }
   }
 
@@ -238,12 +240,13 @@ class NativeCommunicatorLifeTest {
       List<Long> allocated =
           ranks.ask(
               (member, rank) -> {
-                long at = ranks.buffer(DataType.FLOAT32, new float[64]).address();
+                DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, new float[64]);
+                Call call = new Call().allReduce(buffer, buffer, ReduceOp.MAX, Algorithm.AUTO);
                 // A round in which the JIT replaces code may allocate a little, once. What a call
                 // allocates shows in every round.
                 long least = Long.MAX_VALUE;
                 for (int round = 0; round < 5; round++) {
-                  least = Math.min(least, allocatedBytes(calls, member, at));
+                  least = Math.min(least, allocatedBytes(calls, member, call));
                 }
                 return least;
               });
@@ -251,29 +254,24 @@ class NativeCommunicatorLifeTest {
     }
   }
 
-  private static long allocatedBytes(int calls, NativeCommunicator member, long at) {
+  private static long allocatedBytes(int calls, NativeCommunicator member, Call call) {
     ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
     long before = threads.getCurrentThreadAllocatedBytes();
     for (int i = 0; i < calls; i++) {
-      member.allReduce(at, at, 64, FLOAT32, 2, 0, 0);
+      member.run(call, 0);
     }
     return threads.getCurrentThreadAllocatedBytes() - before;
   }
 
   private static void sum(NativeCommunicator member, DeviceBuffer buffer) {
-    long at = buffer.address();
-    member.allReduce(at, at, buffer.count(), FLOAT32, 0, 0, 0);
-  }
-
-  private static void barrier(NativeCommunicator member) {
-    member.barrier(0);
+    Ranks.allReduce(member, buffer, ReduceOp.SUM, Algorithm.AUTO);
   }
 
   private static void callUntilItFails(NativeCommunicator member) {
     assertThatThrownBy(
             () -> {
               while (true) {
-                member.barrier(0);
+                Ranks.barrier(member);
               }
             })
         .isInstanceOfAny(CollectiveException.class, IllegalStateException.class);
@@ -296,7 +294,7 @@ class NativeCommunicatorLifeTest {
       throws InterruptedException {
     go.await();
     member.close();
-    assertThatThrownBy(() -> member.barrier(0)).isInstanceOf(IllegalStateException.class);
+    assertThatThrownBy(() -> Ranks.barrier(member)).isInstanceOf(IllegalStateException.class);
   }
 
   /** Groups of earlier tests in this process may end meanwhile. */

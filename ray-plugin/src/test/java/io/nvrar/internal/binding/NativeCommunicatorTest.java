@@ -42,24 +42,10 @@ class NativeCommunicatorTest {
             (member, rank) -> {
               DeviceBuffer send = ranks.buffer(DataType.FLOAT32, values(rank, count));
               DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, new float[count]);
-              member.allReduce(
-                  send.address(),
-                  recv.address(),
-                  count,
-                  DataType.FLOAT32.code(),
-                  ReduceOp.SUM.code(),
-                  0,
-                  0);
+              member.run(new Call().allReduce(send, recv, ReduceOp.SUM, Algorithm.AUTO), 0);
               assertThat(contents(recv)).isEqualTo(sum);
               assertThat(contents(send)).isEqualTo(values(rank, count));
-              member.allReduce(
-                  send.address(),
-                  send.address(),
-                  count,
-                  DataType.FLOAT32.code(),
-                  ReduceOp.MAX.code(),
-                  0,
-                  0);
+              Ranks.allReduce(member, send, ReduceOp.MAX, Algorithm.AUTO);
               assertThat(contents(send)).isEqualTo(max);
             });
       }
@@ -73,8 +59,7 @@ class NativeCommunicatorTest {
         ranks.all(
             (member, rank) -> {
               DeviceBuffer buffer = ranks.buffer(type, 1 + rank, -2, 0.5f);
-              long at = buffer.address();
-              member.allReduce(at, at, 3, type.code(), ReduceOp.SUM.code(), 0, 0);
+              Ranks.allReduce(member, buffer, ReduceOp.SUM, Algorithm.AUTO);
               assertThat(contents(buffer)).containsExactly(6, -6, 1.5f);
             });
       }
@@ -83,8 +68,7 @@ class NativeCommunicatorTest {
             int[] result = new int[2];
             try (DeviceBuffer buffer = HostDevice.instance().allocate(DataType.INT32, 2)) {
               buffer.copyFrom(new int[] {Integer.MAX_VALUE, 10 * rank});
-              long at = buffer.address();
-              member.allReduce(at, at, 2, DataType.INT32.code(), ReduceOp.SUM.code(), 0, 0);
+              Ranks.allReduce(member, buffer, ReduceOp.SUM, Algorithm.AUTO);
               buffer.copyTo(result);
             }
             assertThat(result).containsExactly((int) (3L * Integer.MAX_VALUE), 30);
@@ -98,19 +82,16 @@ class NativeCommunicatorTest {
   void aRankWhoseThreadRoundsOtherwiseHasTheBitsOfTheOthers(int foreign) throws Exception {
     float[] first = {1, -1, Float.MIN_VALUE};
     float[] other = {0x1p-24f, -0x1p-24f, Float.MIN_VALUE};
-    int type = DataType.FLOAT32.code();
     try (Ranks ranks = new Ranks(3, TIMEOUT)) {
-      for (int algorithm = 1; algorithm <= 2; algorithm++) {
-        int how = algorithm;
+      for (Algorithm algorithm : List.of(Algorithm.ONE_SHOT, Algorithm.TWO_SHOT)) {
         List<float[]> sums =
             ranks.ask(
                 (member, rank) -> {
                   int word = FloatControl.DEFAULT | (rank == 1 ? foreign : 0);
                   DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, rank == 0 ? first : other);
-                  long at = buffer.address();
                   FloatControl.set(word);
                   try {
-                    member.allReduce(at, at, 3, type, ReduceOp.SUM.code(), how, 0);
+                    Ranks.allReduce(member, buffer, ReduceOp.SUM, algorithm);
                     assertThat(FloatControl.get()).isEqualTo(word);
                   } finally {
                     FloatControl.set(FloatControl.DEFAULT);
@@ -135,7 +116,7 @@ class NativeCommunicatorTest {
             (member, rank) -> {
               DeviceBuffer send = ranks.buffer(DataType.FLOAT32, values(rank, count));
               DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, new float[worldSize * count]);
-              member.allGather(send.address(), recv.address(), count, DataType.FLOAT32.code(), 0);
+              member.run(new Call().allGather(send, recv), 0);
               assertThat(contents(recv)).isEqualTo(expected);
             });
       }
@@ -152,8 +133,7 @@ class NativeCommunicatorTest {
           ranks.all(
               (member, rank) -> {
                 DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, values(rank, count));
-                member.broadcast(
-                    buffer.address(), buffer.address(), count, DataType.FLOAT32.code(), from, 0);
+                member.run(new Call().broadcast(buffer, buffer, from), 0);
                 assertThat(contents(buffer)).isEqualTo(values(from, count));
               });
         }
@@ -170,9 +150,9 @@ class NativeCommunicatorTest {
           (member, rank) -> {
             for (int round = 1; round <= 50; round++) {
               entered.incrementAndGet();
-              member.barrier(0);
+              Ranks.barrier(member);
               assertThat(entered.get()).isGreaterThanOrEqualTo(round * worldSize);
-              member.barrier(0);
+              Ranks.barrier(member);
             }
           });
     }
@@ -223,22 +203,31 @@ class NativeCommunicatorTest {
   }
 
   private static void call(Ranks ranks, NativeCommunicator member, int number) {
-    int elements = 1_000_000 / Float.BYTES;
-    long send = ranks.buffer(DataType.FLOAT32, new float[elements]).address();
-    long recv = ranks.buffer(DataType.FLOAT32, new float[elements]).address();
-    int oneShot = Algorithm.ONE_SHOT.code();
-    int twoShot = Algorithm.TWO_SHOT.code();
+    Call call = new Call();
     switch (number) {
-      case 0 -> member.allReduce(send, recv, 3, DataType.FLOAT32.code(), 0, oneShot, 0);
-      case 1 -> member.allReduce(send, recv, 5, DataType.BFLOAT16.code(), 2, twoShot, 0);
-      case 2 -> member.allGather(send, recv, 2, DataType.FLOAT16.code(), 0);
-      case 3 -> member.broadcast(send, recv, 7, DataType.INT32.code(), 1, 0);
-      case 4 -> member.barrier(0);
-      case 5 -> member.reduce(send, recv, 3, DataType.INT64.code(), 1, 0, 0);
-      case 6 -> member.reduceScatter(send, recv, 2, DataType.FLOAT64.code(), 4, 0);
-      case 7 -> member.allToAll(send, recv, 4, DataType.UINT8.code(), 0);
-      default -> member.allReduce(send, recv, 1_000_000, DataType.INT8.code(), 3, twoShot, 0);
+      case 0 -> sum(call, ranks.room(DataType.FLOAT32, 3), ReduceOp.SUM, Algorithm.ONE_SHOT);
+      case 1 -> sum(call, ranks.room(DataType.BFLOAT16, 5), ReduceOp.MAX, Algorithm.TWO_SHOT);
+      case 2 -> call.allGather(ranks.room(DataType.FLOAT16, 2), ranks.room(DataType.FLOAT16, 4));
+      case 3 -> {
+        DeviceBuffer buffer = ranks.room(DataType.INT32, 7);
+        call.broadcast(buffer, buffer, 1);
+      }
+      case 4 -> call.barrier();
+      case 5 -> {
+        DeviceBuffer buffer = ranks.room(DataType.INT64, 3);
+        call.reduce(buffer, buffer, ReduceOp.PRODUCT, 0);
+      }
+      case 6 ->
+          call.reduceScatter(
+              ranks.room(DataType.FLOAT64, 4), ranks.room(DataType.FLOAT64, 2), ReduceOp.AVG);
+      case 7 -> call.allToAll(ranks.room(DataType.UINT8, 8), ranks.room(DataType.UINT8, 8));
+      default -> sum(call, ranks.room(DataType.INT8, 1_000_000), ReduceOp.MIN, Algorithm.TWO_SHOT);
     }
+    member.run(call, 0);
+  }
+
+  private static void sum(Call call, DeviceBuffer buffer, ReduceOp op, Algorithm algorithm) {
+    call.allReduce(buffer, buffer, op, algorithm);
   }
 
   @Test
@@ -273,8 +262,7 @@ class NativeCommunicatorTest {
       throws Exception {
     ranks.all(
         (member, rank) -> {
-          long at = ranks.buffer(type, new float[count]).address();
-          member.allReduce(at, at, count, type.code(), ReduceOp.SUM.code(), named.code(), 0);
+          Ranks.allReduce(member, ranks.room(type, count), ReduceOp.SUM, named);
         });
     int code = ranks.member(0).call(1).algorithm();
     return Arrays.stream(Algorithm.values())
@@ -336,15 +324,15 @@ class NativeCommunicatorTest {
           (member, rank) -> {
             DeviceBuffer send = ranks.buffer(DataType.FLOAT32, 1, 2, 3);
             DeviceBuffer recv = ranks.buffer(DataType.FLOAT32, 0, 0, 0);
-            member.barrier(0);
+            Ranks.barrier(member);
             int peer = 1 - rank;
             if (rank == 0) {
-              member.send(send.address(), 3, DataType.FLOAT32.code(), peer, 0);
+              member.run(new Call().send(send, peer), 0);
             } else {
-              member.recv(recv.address(), 3, DataType.FLOAT32.code(), peer, 0);
+              member.run(new Call().recv(recv, peer), 0);
               assertThat(contents(recv)).containsExactly(1, 2, 3);
             }
-            member.sendReceive(send, peer, recv, peer, 0);
+            member.run(new Call().sendReceive(send, peer, recv, peer), 0);
           });
       List<CallRecord> zero = ranks.member(1).flightRecord(0);
       assertThat(zero)

@@ -1,9 +1,11 @@
 package io.nvrar.internal.binding;
 
+import io.nvrar.Algorithm;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.ReduceOp;
 import io.nvrar.internal.device.host.HostDevice;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -78,12 +80,28 @@ final class Ranks implements AutoCloseable {
 
   /** A buffer that lives as long as this. */
   DeviceBuffer buffer(DataType type, float... values) {
-    DeviceBuffer buffer = HostDevice.instance().allocate(type, values.length);
+    DeviceBuffer buffer = room(type, values.length);
     buffer.copyFrom(values);
+    return buffer;
+  }
+
+  /** A buffer of no values in particular that lives as long as this. */
+  DeviceBuffer room(DataType type, long count) {
+    DeviceBuffer buffer = HostDevice.instance().allocate(type, count);
     synchronized (buffers) {
       buffers.add(buffer);
     }
     return buffer;
+  }
+
+  /** An all-reduce in place. */
+  static void allReduce(
+      NativeCommunicator member, DeviceBuffer buffer, ReduceOp op, Algorithm algorithm) {
+    member.run(new Call().allReduce(buffer, buffer, op, algorithm), 0);
+  }
+
+  static void barrier(NativeCommunicator member) {
+    member.run(new Call().barrier(), 0);
   }
 
   /** What a rank does. */

@@ -62,7 +62,9 @@ class BrokenLinkTest {
 
   /** What a rank's call throws after the rank {@code origin} found its link to another broken. */
   private Future<RuntimeException> callOf(int rank, int missing, int origin) {
-    return threads.submit(() -> gate(rank).failed(new BrokenLinkException(BROKE, missing, origin)));
+    return threads.submit(
+        () ->
+            gate(rank).errors().callFailed(new BrokenLinkException(BROKE, missing, origin), true));
   }
 
   private CallGate gate(int rank) {

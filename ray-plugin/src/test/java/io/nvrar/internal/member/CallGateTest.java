@@ -3,9 +3,11 @@ package io.nvrar.internal.member;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.Algorithm;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.Backend;
 import io.nvrar.DataType;
+import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.device.host.HostDevice;
@@ -20,12 +22,18 @@ import org.junit.jupiter.api.Test;
 class CallGateTest {
 
   /** A stream that was closed after the call's arguments were checked. */
-  private static AsyncStream closedStream() {
+  private static AsyncStream closedStream(Device device) {
     return (AsyncStream)
         Proxy.newProxyInstance(
             CallGateTest.class.getClassLoader(),
             new Class<?>[] {AsyncStream.class},
             (proxy, method, arguments) -> {
+              if (method.getName().equals("device")) {
+                return device;
+              }
+              if (method.getName().equals("isClosed")) {
+                return false;
+              }
               throw new IllegalStateException(method.getName() + " was called on a closed stream");
             });
   }
@@ -44,9 +52,9 @@ class CallGateTest {
             buffers[1], buffers[2], buffers[3], buffers[4], buffers[5]);
     long closing;
     try (Members members = Members.join("gate", 1, Members.config().backend(Backend.CPU).build())) {
-      CallGate gate = ((MemberGroup) members.rank(0)).gate();
-      AsyncStream closed = closedStream();
-      assertThatThrownBy(() -> gate.enterFused(buffers[0], fusion, closed))
+      AsyncStream closed = closedStream(members.rank(0).device());
+      assertThatThrownBy(
+              () -> members.rank(0).allReduce(buffers[0], fusion, Algorithm.AUTO, closed))
           .isExactlyInstanceOf(IllegalStateException.class)
           .hasMessage("carry was called on a closed stream");
       for (DeviceBuffer buffer : buffers) {

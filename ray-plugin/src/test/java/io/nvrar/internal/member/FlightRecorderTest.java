@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.catchThrowable;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
+import io.nvrar.internal.binding.Call;
 import io.nvrar.internal.binding.Links;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.flight.FlightFile;
@@ -175,8 +176,8 @@ class FlightRecorderTest {
       here.connect(descriptors, second);
       connecting.get();
       for (int call = 0; call < 100; call++) {
-        Future<?> barrier = thread.submit(() -> there.barrier(0));
-        here.barrier(0);
+        Future<?> barrier = thread.submit(() -> there.run(new Call().barrier(), 0));
+        here.run(new Call().barrier(), 0);
         barrier.get();
         here.refresh(true);
       }

@@ -1,9 +1,7 @@
 package io.nvrar.internal.device.memory;
 
-import io.nvrar.AllReduceFusion;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.TopK;
-import io.nvrar.internal.binding.TransferList;
+import io.nvrar.internal.binding.Call;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -15,11 +13,12 @@ public final class BufferMemory {
   private BufferMemory() {}
 
   /**
-   * Keeps the memory of both buffers until {@link #release}; they may be the same buffer.
+   * Keeps the memory of both buffers of a copy until {@link #release(DeviceBuffer, DeviceBuffer)};
+   * they may be the same buffer.
    *
    * @throws IllegalStateException if one is closed; then neither is kept
    */
-  public static void retain(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
+  public static void retain(DeviceBuffer first, DeviceBuffer second) {
     retainOne(first);
     try {
       retainOne(second);
@@ -29,86 +28,39 @@ public final class BufferMemory {
     }
   }
 
-  /** Undoes one {@link #retain} of the same two; see {@link Lease#release} for failures. */
-  public static void release(@Nullable DeviceBuffer first, @Nullable DeviceBuffer second) {
+  /**
+   * Undoes one {@link #retain(DeviceBuffer, DeviceBuffer)} of the same two; see {@link
+   * Lease#release} for failures.
+   */
+  public static void release(DeviceBuffer first, DeviceBuffer second) {
     releaseOne(first);
     releaseOne(second);
   }
 
   /**
-   * Keeps the memory of all buffers of a fused all-reduce until {@link #release(DeviceBuffer,
-   * AllReduceFusion)}.
+   * Keeps the memory of all buffers of a call until {@link #release(Call)}.
    *
    * @throws IllegalStateException if one is closed; then none is kept
    */
-  public static void retain(DeviceBuffer input, AllReduceFusion fusion) {
-    retain(input, fusion.output());
-    try {
-      retain(fusion.residualIn(), fusion.residualOut());
+  public static void retain(Call call) {
+    for (int i = 0; i < call.size(); i++) {
       try {
-        retain(fusion.weight(), fusion.squares());
+        retainOne(call.buffer(i));
       } catch (IllegalStateException e) {
-        release(fusion.residualIn(), fusion.residualOut());
-        throw e;
-      }
-    } catch (IllegalStateException e) {
-      release(input, fusion.output());
-      throw e;
-    }
-  }
-
-  /** Undoes one {@link #retain(DeviceBuffer, AllReduceFusion)} of the same buffers. */
-  public static void release(DeviceBuffer input, AllReduceFusion fusion) {
-    release(input, fusion.output());
-    release(fusion.residualIn(), fusion.residualOut());
-    release(fusion.weight(), fusion.squares());
-  }
-
-  /**
-   * Keeps the memory of all buffers of a top-k until {@link #release(DeviceBuffer, TopK)}.
-   *
-   * @throws IllegalStateException if one is closed; then none is kept
-   */
-  public static void retain(DeviceBuffer input, TopK topK) {
-    retain(input, topK.indices());
-    try {
-      retainOne(topK.values());
-    } catch (IllegalStateException e) {
-      release(input, topK.indices());
-      throw e;
-    }
-  }
-
-  /** Undoes one {@link #retain(DeviceBuffer, TopK)} of the same buffers. */
-  public static void release(DeviceBuffer input, TopK topK) {
-    release(input, topK.indices());
-    releaseOne(topK.values());
-  }
-
-  /**
-   * Keeps the memory of all buffers of a list until {@link #releaseAll}.
-   *
-   * @throws IllegalStateException if one is closed; then none is kept
-   */
-  public static void retainAll(TransferList transfers) {
-    for (int i = 0; i < transfers.size(); i++) {
-      try {
-        retainOne(transfers.buffer(i));
-      } catch (IllegalStateException e) {
-        releaseFirst(i, transfers);
+        releaseFirst(i, call);
         throw e;
       }
     }
   }
 
-  /** Undoes one {@link #retainAll} of the same list. */
-  public static void releaseAll(TransferList transfers) {
-    releaseFirst(transfers.size(), transfers);
+  /** Undoes one {@link #retain(Call)} of the same call; see {@link Lease#release} for failures. */
+  public static void release(Call call) {
+    releaseFirst(call.size(), call);
   }
 
-  private static void releaseFirst(int count, TransferList transfers) {
+  private static void releaseFirst(int count, Call call) {
     for (int i = 0; i < count; i++) {
-      releaseOne(transfers.buffer(i));
+      releaseOne(call.buffer(i));
     }
   }
 

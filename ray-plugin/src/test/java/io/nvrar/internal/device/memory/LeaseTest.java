@@ -4,10 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.nvrar.Algorithm;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.CapturedLog;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.internal.binding.Call;
 import io.nvrar.internal.device.host.HostDevice;
 import java.util.ArrayList;
 import java.util.List;
@@ -72,14 +74,14 @@ class LeaseTest {
       AllReduceFusion fusion =
           AllReduceFusion.residualRmsNormFold(
               buffers[1], buffers[2], buffers[3], buffers[4], buffers[5]);
-      BufferMemory.retain(input, fusion);
+      Call call = new Call().allReduce(input, fusion, Algorithm.AUTO);
+      BufferMemory.retain(call);
       buffers[closed].close();
       assertThat(freed).isEmpty();
-      BufferMemory.release(input, fusion);
+      BufferMemory.release(call);
       assertThat(freed).containsExactly(256L * (closed + 1));
 
-      assertThatThrownBy(() -> BufferMemory.retain(input, fusion))
-          .isInstanceOf(IllegalStateException.class);
+      assertThatThrownBy(() -> BufferMemory.retain(call)).isInstanceOf(IllegalStateException.class);
       for (DeviceBuffer buffer : buffers) {
         buffer.close();
       }
