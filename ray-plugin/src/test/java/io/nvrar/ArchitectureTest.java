@@ -5,6 +5,7 @@ import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo
 import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.name;
 import static com.tngtech.archunit.core.domain.properties.HasOwner.Predicates.With.owner;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.classes;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.fields;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
@@ -18,6 +19,10 @@ import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
 import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.loading.NativeFiles;
+import io.nvrar.internal.member.Splitting;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Ticket;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.channels.ServerSocketChannel;
@@ -184,6 +189,18 @@ class ArchitectureTest {
           .orShould()
           .callConstructorWhere(
               target(owner(assignableTo(Socket.class).or(assignableTo(ServerSocket.class)))));
+
+  /** All others know a group by its spec. */
+  @ArchTest
+  static final ArchRule fewKeepASecret =
+      fields()
+          .that()
+          .haveRawType(GroupKeys.class)
+          .or()
+          .haveRawType(Ticket.class)
+          .should()
+          .beDeclaredInClassesThat()
+          .belongToAnyOf(Handshake.class, Splitting.class);
 
   /** A second writer by temporary file and rename would forget links or permissions again. */
   @ArchTest

@@ -6,12 +6,13 @@ import io.nvrar.internal.member.Dialer;
 import io.nvrar.internal.member.Monitor;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Sockets;
-import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
@@ -26,7 +27,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   private static final long FOREVER = Long.MAX_VALUE;
   private static final long END_NANOS = TimeUnit.SECONDS.toNanos(2);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final ControlChannel channel;
   private final Monitor monitor = new Monitor();
 
@@ -43,8 +44,8 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   /** Made beforehand, for a channel's thread that has no memory to make it. */
   private final Failure outOfMemory;
 
-  private DriverObserver(Ticket ticket, ControlChannel channel) {
-    this.ticket = ticket;
+  private DriverObserver(GroupSpec spec, ControlChannel channel) {
+    this.spec = spec;
     this.channel = channel;
     outOfMemory = endedBy(OutOfMemoryError.class.getName());
   }
@@ -55,30 +56,31 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
         String.format(
             Locale.ROOT,
             "%s was aborted: the control thread of the driver (%s) was ended by %s",
-            ticket.label(),
+            spec.label(),
             ProcessIdentity.current(),
             error));
   }
 
-  static DriverObserver observe(Ticket ticket, Duration limit) {
-    FramedChannel framed = new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(limit);
-    ControlChannel channel = new ControlChannel(framed, ticket);
-    DriverObserver observer = new DriverObserver(ticket, channel);
+  static DriverObserver observe(GroupSpec spec, GroupKeys keys, Duration limit) {
+    FramedChannel framed =
+        new Dialer(spec, new Handshake(keys), Handshake.Role.OBSERVER, 0).dial(limit);
+    ControlChannel channel = new ControlChannel(framed, spec);
+    DriverObserver observer = new DriverObserver(spec, channel);
     channel.send(new Message.ObserverHello(ProcessIdentity.current()));
     channel.prepareLast(observer.outOfMemory);
-    channel.start("nvrar-" + ticket.name() + "-observer", observer);
+    channel.start("nvrar-" + spec.name() + "-observer", observer);
     Sockets.keepFromPrograms(framed.channel());
     return observer;
   }
 
   @Override
   public String name() {
-    return ticket.name();
+    return spec.name();
   }
 
   @Override
   public int worldSize() {
-    return ticket.worldSize();
+    return spec.worldSize();
   }
 
   @Override
@@ -95,7 +97,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
                 Locale.ROOT,
                 "the driver (%s) aborted %s: %s",
                 ProcessIdentity.current(),
-                ticket.label(),
+                spec.label(),
                 reason));
     if (record(aborted)) {
       channel.send(aborted);
@@ -105,9 +107,9 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
   @Override
   public void destroy() {
     channel.send(new Message.Destroy());
-    long joinNanos = ticket.config().joinTimeout().toNanos();
+    long joinNanos = spec.config().joinTimeout().toNanos();
     if (!await(() -> groupEnded || failure != null || disconnected || ended, joinNanos)) {
-      abort("it was not closed within " + Phrases.seconds(ticket.config().joinTimeout()));
+      abort("it was not closed within " + Phrases.seconds(spec.config().joinTimeout()));
     }
     // Rank 0 closes the channel when it has left; from then on the port can be used again.
     await(() -> disconnected || ended, END_NANOS);
@@ -183,7 +185,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
 
   /** Called under the monitor. */
   private Failure loss(String why) {
-    ProcessIdentity rankZero = ProcessIdentity.ofRankZero(ticket, members);
+    ProcessIdentity rankZero = ProcessIdentity.ofRankZero(spec, members);
     String lastSeen =
         activity.isEmpty()
             ? ""
@@ -199,7 +201,7 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
             Locale.ROOT,
             "rank 0 (%s) of %s was lost: %s%s",
             rankZero,
-            ticket.label(),
+            spec.label(),
             why,
             lastSeen));
   }
@@ -216,6 +218,6 @@ final class DriverObserver implements GroupObserver, ControlChannel.Listener {
 
   @Override
   public String toString() {
-    return "observer of " + ticket.label();
+    return "observer of " + spec.label();
   }
 }

@@ -8,17 +8,18 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.internal.hub.Rendezvous;
 import io.nvrar.internal.member.Joining;
 import io.nvrar.internal.member.MemberGroup;
-import io.nvrar.internal.wire.Crypto;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -42,10 +43,10 @@ public final class Groups {
    * The largest number of members of a group: 64 nodes of {@link #MAX_NODE_SIZE}; on GPUs it is 64,
    * on up to 8 hosts.
    */
-  public static final int MAX_WORLD_SIZE = Ticket.MAX_WORLD_SIZE;
+  public static final int MAX_WORLD_SIZE = GroupSpec.MAX_WORLD_SIZE;
 
   /** The largest number of members of a node. */
-  public static final int MAX_NODE_SIZE = Ticket.MAX_NODE_SIZE;
+  public static final int MAX_NODE_SIZE = GroupSpec.MAX_NODE_SIZE;
 
   /**
    * The smallest nonzero {@code ringBytes} of a group of several nodes with up to {@link
@@ -54,11 +55,11 @@ public final class Groups {
   public static final int MIN_RING_BYTES_OF_NODES = Rendezvous.MIN_RING_BYTES_OF_NODES;
 
   /**
-   * The open rendezvous of this process that rank 0 has not joined yet. The map connects a ticket,
-   * which is only bytes, to the socket that waits for its members. An entry is removed when rank 0
-   * joins, when the ticket is discarded, or after the join timeout.
+   * The open rendezvous of this process that rank 0 has not joined yet, by the id of the group's
+   * keys. The map connects a ticket, which is only bytes, to the socket that waits for its members.
+   * An entry is removed when rank 0 joins, when the ticket is discarded, or after the join timeout.
    */
-  private static final Map<Ticket, Rendezvous> PENDING = new ConcurrentHashMap<>();
+  private static final Map<ByteBuffer, Rendezvous> PENDING = new ConcurrentHashMap<>();
 
   private static final Logger LOG = LoggerFactory.getLogger(Groups.class);
 
@@ -82,43 +83,42 @@ public final class Groups {
    * @throws CollectiveException if the port is in use or the address is not this machine's
    */
   public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
-    Rendezvous rendezvous =
-        Rendezvous.open(
-            name, worldSize, config, host, uniqueId -> Crypto.random(Ticket.SECRET_BYTES));
-    Ticket ticket = rendezvous.ticket();
-    warnOfLoopback(ticket);
-    PENDING.put(ticket, rendezvous);
-    rendezvous.start(() -> PENDING.remove(ticket, rendezvous));
-    return TicketCodec.encode(ticket);
+    GroupKeys keys = GroupKeys.random();
+    Rendezvous rendezvous = Rendezvous.open(name, worldSize, config, host, uniqueId -> keys);
+    GroupSpec spec = rendezvous.spec();
+    warnOfLoopback(spec);
+    ByteBuffer id = ByteBuffer.wrap(keys.id());
+    PENDING.put(id, rendezvous);
+    rendezvous.start(() -> PENDING.remove(id, rendezvous));
+    return TicketCodec.encode(keys.ticket(spec));
   }
 
   /** A rendezvous on loopback serves a group on one host; a group that is to have more fails. */
-  private static void warnOfLoopback(Ticket ticket) {
+  private static void warnOfLoopback(GroupSpec spec) {
     InetAddress address;
     try {
-      address = ticket.address().getAddress();
+      address = spec.address().getAddress();
     } catch (UnknownHostException e) {
       return; // a moment ago it was known; who joins will say
     }
-    GroupConfig config = ticket.config();
+    GroupConfig config = spec.config();
     if (!address.isLoopbackAddress()) {
       return;
     }
-    boolean isNumber = ticket.hasNumericHost();
+    boolean isNumber = spec.hasNumericHost();
     String sign =
         !config.linkInterface().isEmpty()
             ? "linkInterface is set, which only members on several hosts use"
-            : ticket.worldSize() > MAX_NODE_SIZE && config.gpusPerNode() == 0
-                ? String.format(
-                    Locale.ROOT, "its %d members need several hosts", ticket.worldSize())
-                : isNumber || ticket.host().equals("localhost")
+            : spec.worldSize() > MAX_NODE_SIZE && config.gpusPerNode() == 0
+                ? String.format(Locale.ROOT, "its %d members need several hosts", spec.worldSize())
+                : isNumber || spec.host().equals("localhost")
                     ? null
                     : "a name of this host is often resolved to loopback by /etc/hosts";
     if (sign != null) {
       LOG.warn(
           "The rendezvous of {} is on {}{}, a loopback address, which members on other hosts cannot reach; {}",
-          ticket.label(),
-          ticket.place(),
+          spec.label(),
+          spec.place(),
           isNumber ? "" : " (" + address.getHostAddress() + ")",
           sign);
     }
@@ -132,10 +132,11 @@ public final class Groups {
    */
   public static void discardTicket(byte[] ticket) {
     Ticket decoded = TicketCodec.decode(ticket);
-    Rendezvous rendezvous = PENDING.remove(decoded);
+    Rendezvous rendezvous = PENDING.remove(ByteBuffer.wrap(decoded.keys().id()));
     if (rendezvous != null) {
-      rendezvous.discard("the ticket of " + decoded.label() + " was discarded");
-      Joining.endHub(rendezvous, decoded);
+      GroupSpec spec = rendezvous.spec();
+      rendezvous.discard("the ticket of " + spec.label() + " was discarded");
+      Joining.endHub(rendezvous, spec);
     }
   }
 
@@ -166,16 +167,19 @@ public final class Groups {
 
   private static MemberGroup joinAsMember(byte[] ticket, int rank, int deviceOrdinal) {
     Ticket decoded = TicketCodec.decode(ticket);
-    if (rank < 0 || rank >= decoded.worldSize()) {
+    GroupSpec spec = decoded.spec();
+    GroupKeys keys = decoded.keys();
+    if (rank < 0 || rank >= spec.worldSize()) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "rank is %d, the ranks of %s are 0 to %d",
               rank,
-              decoded.label(),
-              decoded.worldSize() - 1));
+              spec.label(),
+              spec.worldSize() - 1));
     }
-    return new Joining(decoded, rank, deviceOrdinal, rank == 0 ? hub(decoded) : null, null).join();
+    Rendezvous hub = rank == 0 ? hub(spec, keys) : null;
+    return Joining.join(spec, keys, rank, deviceOrdinal, hub, null);
   }
 
   /**
@@ -192,14 +196,14 @@ public final class Groups {
     return group;
   }
 
-  private static @Nullable Rendezvous hub(Ticket ticket) {
-    Rendezvous hub = PENDING.remove(ticket);
+  private static Rendezvous hub(GroupSpec spec, GroupKeys keys) {
+    Rendezvous hub = PENDING.remove(ByteBuffer.wrap(keys.id()));
     if (hub == null) {
       throw new GroupMismatchException(
           String.format(
               Locale.ROOT,
               "rank 0 of %s joins once and in the process that made the ticket, but %s has no unused rendezvous for it (taken, expired, discarded, or made elsewhere)",
-              ticket.label(),
+              spec.label(),
               ProcessIdentity.current()));
     }
     return hub;
@@ -215,7 +219,7 @@ public final class Groups {
    */
   public static GroupObserver observe(byte[] ticket) {
     Ticket decoded = TicketCodec.decode(ticket);
-    return DriverObserver.observe(decoded, decoded.config().joinTimeout());
+    return DriverObserver.observe(decoded.spec(), decoded.keys(), decoded.config().joinTimeout());
   }
 
   /**
@@ -226,6 +230,7 @@ public final class Groups {
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
   public static GroupObserver observe(byte[] ticket, Duration limit) {
-    return DriverObserver.observe(TicketCodec.decode(ticket), limit);
+    Ticket decoded = TicketCodec.decode(ticket);
+    return DriverObserver.observe(decoded.spec(), decoded.keys(), limit);
   }
 }

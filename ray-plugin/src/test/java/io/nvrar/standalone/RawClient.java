@@ -73,7 +73,7 @@ public final class RawClient implements AutoCloseable {
 
   /** Proves that it knows the secret, and returns what to sign its frames with. */
   public Handshake.Keys prove(Ticket ticket, Handshake.Role role, int rank) throws IOException {
-    Handshake handshake = new Handshake(ticket);
+    Handshake handshake = new Handshake(ticket.keys());
     byte[] hello = handshake.clientHello(role, rank);
     write(hello);
     byte[] answer = read(Handshake.SERVER_HELLO_BYTES);
@@ -88,7 +88,8 @@ public final class RawClient implements AutoCloseable {
   public static FramedChannel admitted(Ticket ticket, int rank, Message.Hello hello)
       throws IOException {
     FramedChannel channel =
-        new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(Duration.ofSeconds(5));
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, rank)
+            .dial(Duration.ofSeconds(5));
     channel.send(hello);
     return channel;
   }

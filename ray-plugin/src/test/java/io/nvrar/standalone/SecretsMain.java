@@ -8,6 +8,8 @@ import io.nvrar.ReduceOp;
 import io.nvrar.internal.member.Dialer;
 import io.nvrar.internal.member.MemberGroup;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
@@ -55,7 +57,12 @@ final class SecretsMain {
 
   private static void lives(ExecutorService threads, byte[] bytes, Path split) throws Exception {
     Ticket ticket = TicketCodec.decode(bytes);
-    say(ticket, new Handshake(ticket), new Dialer(ticket, Handshake.Role.MEMBER, 1));
+    say(
+        ticket,
+        ticket.spec(),
+        ticket.keys(),
+        new Handshake(ticket.keys()),
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1));
     try (GroupObserver observer = Groups.observe(bytes)) {
       Members.getAll(
           threads, List.of(() -> member(bytes, 0, split), () -> member(bytes, 1, split)));
@@ -70,9 +77,11 @@ final class SecretsMain {
       CollectiveGroup half = Objects.requireNonNull(group.split(0, rank));
       half.barrier();
       if (rank == 0) {
-        Field ticket = MemberGroup.class.getDeclaredField("ticket");
-        ticket.setAccessible(true);
-        Files.write(split, TicketCodec.encode((Ticket) ticket.get(half)));
+        Field field = MemberGroup.class.getDeclaredField("spec");
+        field.setAccessible(true);
+        GroupSpec spec = (GroupSpec) Objects.requireNonNull(field.get(half));
+        GroupKeys keys = TicketCodec.decode(bytes).keys().ofChild(spec.name(), spec.uniqueId());
+        Files.write(split, TicketCodec.encode(keys.ticket(spec)));
       }
       say(group, half, buffer, group.device(), group.config(), group.health(), half.health());
       half.close();
@@ -117,7 +126,8 @@ final class SecretsMain {
     damaged[damaged.length - 1] ^= 1;
     attempt(() -> Groups.join(damaged, 1));
     try (FramedChannel channel =
-        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5))) {
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+            .dial(Duration.ofSeconds(5))) {
       say(channel, channel.channel());
       ProcessIdentity process = ProcessIdentity.current();
       channel.send(new Message.Hello(process, "1", "another build", 3, "CPU"));

@@ -3,7 +3,7 @@ package io.nvrar.standalone;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.internal.wire.Crypto;
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.TicketCodec;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -60,7 +60,7 @@ class SecretsTest {
 
   @Test
   void everyFormOfASecretWouldBeFound() {
-    byte[] secret = Crypto.random(Ticket.SECRET_BYTES);
+    byte[] secret = Crypto.random(GroupKeys.SECRET_BYTES);
     SecretTraces traces = new SecretTraces(secret);
     for (Map.Entry<String, byte[]> form : traces.forms()) {
       byte[] text = new byte[form.getValue().length + 7];

@@ -13,7 +13,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.OwnThreads;
 import io.nvrar.internal.member.Splitting;
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.GroupSpec;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -228,14 +228,14 @@ class SplitTest {
 
   @Test
   void aGroupOfTheLongestNameCanBeSplit() {
-    String name = "n".repeat(Ticket.MAX_NAME_CHARS);
+    String name = "n".repeat(GroupSpec.MAX_NAME_CHARS);
     try (Members world = Members.join(name, 4, Members.config().build())) {
       // Of names of 130 and 139 characters, all members have to make the same.
       List<@Nullable CollectiveGroup> children =
           split(world, r -> r < 2 ? 7 : Integer.MAX_VALUE, r -> 0);
       for (int r = 0; r < 4; r++) {
         assertThat(of(children, r).name())
-            .hasSize(Ticket.MAX_NAME_CHARS)
+            .hasSize(GroupSpec.MAX_NAME_CHARS)
             .matches(r < 2 ? "n+\\.{3}n+/7" : "n+\\.{3}n+/2147483647");
       }
       world.onAll(group -> assertThat(sum(of(children, group.rank()), 1)).isEqualTo(2));
@@ -265,12 +265,12 @@ class SplitTest {
   @Test
   void aNameIsShortenedInTheMiddleAndNotWithinACharacter() {
     assertThat(Splitting.childName("tp", "0")).isEqualTo("tp/0");
-    String longest = "x".repeat(Ticket.MAX_NAME_CHARS - 2);
+    String longest = "x".repeat(GroupSpec.MAX_NAME_CHARS - 2);
     assertThat(Splitting.childName(longest, "5")).isEqualTo(longest + "/5");
     for (int shift = 0; shift < 2; shift++) {
-      String name = "a".repeat(shift) + "\ud83d\ude00".repeat(Ticket.MAX_NAME_CHARS / 2 - shift);
+      String name = "a".repeat(shift) + "\ud83d\ude00".repeat(GroupSpec.MAX_NAME_CHARS / 2 - shift);
       String child = Splitting.childName(name, "12");
-      Ticket.checkName(child);
+      GroupSpec.checkName(child);
       assertThat(StandardCharsets.UTF_8.newEncoder().canEncode(child)).as(child).isTrue();
     }
   }

@@ -99,7 +99,7 @@ public final class TestBackend {
   /** A rank as its native part alone, ready to be connected. */
   public static NativeCommunicator prepare(Ticket ticket, int rank) {
     return NativeCommunicator.prepare(
-        ticket.label(),
+        ticket.spec().label(),
         BACKEND,
         ordinal(rank),
         rank,

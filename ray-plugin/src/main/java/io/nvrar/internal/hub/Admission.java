@@ -2,9 +2,9 @@ package io.nvrar.internal.hub;
 
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Sockets;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.net.StandardSocketOptions;
 import java.nio.channels.SelectionKey;
@@ -46,7 +46,7 @@ final class Admission {
 
   private static final Logger LOG = LoggerFactory.getLogger(Admission.class);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final ServerSocketChannel server;
   private final Selector selector;
   private final Handshake handshake;
@@ -54,11 +54,11 @@ final class Admission {
   private boolean isExhausted;
   private long exhaustedNanos;
 
-  Admission(Ticket ticket, ServerSocketChannel server, Selector selector) {
-    this.ticket = ticket;
+  Admission(GroupSpec spec, Handshake handshake, ServerSocketChannel server, Selector selector) {
+    this.spec = spec;
     this.server = server;
     this.selector = selector;
-    handshake = new Handshake(ticket);
+    this.handshake = handshake;
   }
 
   /** The limit of peers: each member, as many that have to be rejected, and others. */
@@ -78,7 +78,7 @@ final class Admission {
       } catch (IOException e) {
         // The process is out of file descriptors. The connection stays in the backlog, and retrying
         // in a loop would starve the members.
-        LOG.debug("the hub of {} cannot accept", ticket.label(), e);
+        LOG.debug("the hub of {} cannot accept", spec.label(), e);
         acceptKey.interestOps(0);
         isExhausted = true;
         exhaustedNanos = now;
@@ -102,7 +102,7 @@ final class Admission {
       channel.register(selector, SelectionKey.OP_READ, stranger);
       pending.addLast(stranger);
     } catch (IOException e) {
-      LOG.debug("the hub of {} lost a connection: {}", ticket.label(), e.getMessage());
+      LOG.debug("the hub of {} lost a connection: {}", spec.label(), e.getMessage());
       drop(stranger);
     }
   }
@@ -139,7 +139,7 @@ final class Admission {
     } catch (IOException e) {
       // The stranger did not know the secret or closed the connection; this does not affect any
       // member.
-      LOG.debug("the hub of {} refused a connection: {}", ticket.label(), e.getMessage());
+      LOG.debug("the hub of {} refused a connection: {}", spec.label(), e.getMessage());
       pending.remove(stranger);
       drop(stranger);
       return null;
@@ -158,7 +158,7 @@ final class Admission {
             .filter(Peer.class::isInstance)
             .map(Peer.class::cast)
             .toList();
-    if (peers.size() <= maxPeers(ticket.worldSize())) {
+    if (peers.size() <= maxPeers(spec.worldSize())) {
       return null;
     }
     // There is one, because the newest has not sent its greeting yet.
@@ -173,7 +173,7 @@ final class Admission {
    * native library and looks for devices, so the limit is the join timeout.
    */
   boolean isOverdue(Peer peer, long now) {
-    return peer.greeting == null && now - peer.sinceNanos > ticket.config().joinTimeout().toNanos();
+    return peer.greeting == null && now - peer.sinceNanos > spec.config().joinTimeout().toNanos();
   }
 
   /** Drops strangers that take too long to authenticate. */

@@ -2,12 +2,12 @@ package io.nvrar.internal.hub;
 
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.BitSet;
 import java.util.HashMap;
@@ -49,7 +49,7 @@ final class Coordinator {
     FAILED
   }
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final GroupConfig config;
   private final @Nullable Peer[] members;
   private final Observers observers;
@@ -80,15 +80,15 @@ final class Coordinator {
 
   private final SplitBoard splits;
 
-  Coordinator(Ticket ticket, Supplier<RankZeroView> view, long nowNanos) {
-    this.ticket = ticket;
-    observers = new Observers(ticket, view);
-    config = ticket.config();
-    members = new Peer[ticket.worldSize()];
+  Coordinator(GroupSpec spec, Supplier<RankZeroView> view, long nowNanos) {
+    this.spec = spec;
+    observers = new Observers(spec, view);
+    config = spec.config();
+    members = new Peer[spec.worldSize()];
     deadlineNanos = nowNanos + config.joinTimeout().toNanos();
     splits =
         new SplitBoard(
-            ticket, this::sendTo, () -> Hosts.of(Objects.requireNonNull(introduced, "members")));
+            spec, this::sendTo, () -> Hosts.of(Objects.requireNonNull(introduced, "members")));
   }
 
   /** Handles a message from an authenticated peer. */
@@ -186,7 +186,7 @@ final class Coordinator {
     }
     if (rank < 0 || rank >= members.length) {
       Failure mismatch =
-          Failure.of(Failure.Kind.MISMATCH, GroupDifferences.worldSize(ticket, rank, hello));
+          Failure.of(Failure.Kind.MISMATCH, GroupDifferences.worldSize(spec, rank, hello));
       peer.dismiss(mismatch, nowNanos);
       fail(mismatch, nowNanos);
       return;
@@ -204,14 +204,14 @@ final class Coordinator {
                   Locale.ROOT,
                   "rank %d of %s is taken by %s, so %s cannot join as the same rank",
                   rank,
-                  ticket.label(),
+                  spec.label(),
                   holder,
                   hello.process())),
           nowNanos);
       return;
     }
     members[rank] = peer;
-    String difference = GroupDifferences.first(ticket, rank, hello, members);
+    String difference = GroupDifferences.first(spec, rank, hello, members);
     if (difference != null) {
       fail(Failure.of(Failure.Kind.MISMATCH, difference), nowNanos);
     }
@@ -306,7 +306,7 @@ final class Coordinator {
               String.format(
                   Locale.ROOT,
                   "%s was destroyed by the driver (%s) while it was being created",
-                  ticket.label(),
+                  spec.label(),
                   describe(observer))),
           nowNanos);
     }
@@ -328,7 +328,7 @@ final class Coordinator {
               String.format(
                   Locale.ROOT,
                   "%s was aborted: the driver (%s) was lost: %s",
-                  ticket.label(),
+                  spec.label(),
                   describe(peer),
                   why)),
           nowNanos);
@@ -347,7 +347,7 @@ final class Coordinator {
                   "rank %d (%s) was lost%s: %s",
                   rank,
                   process,
-                  wasFormed ? "" : " while " + ticket.label() + " was being created",
+                  wasFormed ? "" : " while " + spec.label() + " was being created",
                   why)),
           nowNanos);
     }
@@ -393,7 +393,7 @@ final class Coordinator {
               String.format(
                   Locale.ROOT,
                   "%s was aborted: no driver came to observe it within %s",
-                  ticket.label(),
+                  spec.label(),
                   Phrases.seconds(limit))),
           nowNanos);
     }
@@ -424,7 +424,7 @@ final class Coordinator {
                 Locale.ROOT,
                 "%s of %s did not %s within %s%s%s",
                 Phrases.ranks(missing),
-                ticket.label(),
+                spec.label(),
                 phase == Phase.GATHERING ? "join" : "connect to the others",
                 Phrases.seconds(config.joinTimeout()),
                 whoHasCome(missing),

@@ -1,7 +1,7 @@
 package io.nvrar.internal.hub;
 
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
@@ -17,9 +17,9 @@ final class GroupDifferences {
    * @param members by rank; may include that of {@code rank}
    */
   static @Nullable String first(
-      Ticket ticket, int rank, Message.Hello hello, @Nullable Peer[] members) {
+      GroupSpec spec, int rank, Message.Hello hello, @Nullable Peer[] members) {
     if (hello.worldSize() != members.length) {
-      return worldSize(ticket, rank, hello);
+      return worldSize(spec, rank, hello);
     }
     for (int r = 0; r < members.length; r++) {
       Peer other = members[r];
@@ -36,7 +36,7 @@ final class GroupDifferences {
           return String.format(
               Locale.ROOT,
               "members of %s differ in %s: rank %d (%s) has %s, rank %d (%s) has %s",
-              ticket.label(),
+              spec.label(),
               fact[0],
               rank,
               hello.process(),
@@ -50,14 +50,14 @@ final class GroupDifferences {
     return null;
   }
 
-  static String worldSize(Ticket ticket, int rank, Message.Hello hello) {
+  static String worldSize(GroupSpec spec, int rank, Message.Hello hello) {
     return String.format(
         Locale.ROOT,
         "rank %d (%s) joins a world of size %d, but %s was made for world size %d",
         rank,
         hello.process(),
         hello.worldSize(),
-        ticket.label(),
-        ticket.worldSize());
+        spec.label(),
+        spec.worldSize());
   }
 }

@@ -1,9 +1,9 @@
 package io.nvrar.internal.hub;
 
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -14,15 +14,15 @@ import org.jspecify.annotations.Nullable;
 final class Observers {
   private static final int MAX = 8;
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
 
   private final Supplier<RankZeroView> view;
 
   private final List<Peer> peers = new ArrayList<>();
   private boolean hadAny;
 
-  Observers(Ticket ticket, Supplier<RankZeroView> view) {
-    this.ticket = ticket;
+  Observers(GroupSpec spec, Supplier<RankZeroView> view) {
+    this.spec = spec;
     this.view = view;
   }
 
@@ -45,7 +45,7 @@ final class Observers {
               String.format(
                   Locale.ROOT,
                   "%s has %d observers already, %s would be one too many",
-                  ticket.label(),
+                  spec.label(),
                   MAX,
                   process)),
           nowNanos);

@@ -11,12 +11,14 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
+import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Heartbeats;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Sockets;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.net.BindException;
 import java.net.Inet6Address;
@@ -73,7 +75,7 @@ public final class Rendezvous {
   /** How long the end waits until the last messages have been sent. */
   private static final long FAREWELL_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final ServerSocketChannel server;
   private final Selector selector;
   private final Admission admission;
@@ -93,29 +95,30 @@ public final class Rendezvous {
   private final List<Peer> peers = new ArrayList<>();
   private @Nullable Throwable thrown;
 
-  private Rendezvous(Ticket ticket, ServerSocketChannel server, Selector selector) {
-    this.ticket = ticket;
+  private Rendezvous(
+      GroupSpec spec, Handshake handshake, ServerSocketChannel server, Selector selector) {
+    this.spec = spec;
     this.server = server;
     this.selector = selector;
-    admission = new Admission(ticket, server, selector);
-    heartbeats = new Heartbeats(ticket.config());
-    coordinator = new Coordinator(ticket, () -> view, System.nanoTime());
+    admission = new Admission(spec, handshake, server, selector);
+    heartbeats = new Heartbeats(spec.config());
+    coordinator = new Coordinator(spec, () -> view, System.nanoTime());
     outOfMemory = endedBy(OutOfMemoryError.class.getName());
   }
 
   /**
-   * Opens a rendezvous and creates its ticket. Does not start the thread.
+   * Opens the rendezvous of a new group. Does not start the thread.
    *
-   * @param secretFor computes the new group's secret from its unique id
+   * @param keysFor the new group's keys, for its unique id
    */
   public static Rendezvous open(
       String name,
       int worldSize,
       GroupConfig config,
       String host,
-      Function<byte[], byte[]> secretFor) {
-    Ticket.checkName(name);
-    Ticket.checkWorldSize(worldSize);
+      Function<byte[], GroupKeys> keysFor) {
+    GroupSpec.checkName(name);
+    GroupSpec.checkWorldSize(worldSize);
     checkRing(worldSize, config);
     Backend backend = Devices.resolve(config.backend());
     checkNodes(worldSize, config, backend);
@@ -126,11 +129,12 @@ public final class Rendezvous {
     // AUTO is resolved here, because different machines could resolve it differently.
     GroupConfig agreed = config.toBuilder().backend(backend).build();
     byte[] uniqueId = NativeCommunicator.uniqueId(backend);
-    byte[] secret = secretFor.apply(uniqueId);
+    Handshake handshake = new Handshake(keysFor.apply(uniqueId));
     return open(
         host,
         config.rendezvousPort(),
-        port -> new Ticket(name, worldSize, uniqueId, host, port, secret, agreed));
+        handshake,
+        port -> new GroupSpec(name, worldSize, uniqueId, host, port, agreed));
   }
 
   /**
@@ -138,7 +142,7 @@ public final class Rendezvous {
    * library.
    */
   public static long minRingBytes(int worldSize) {
-    if (worldSize <= Ticket.MAX_NODE_SIZE) {
+    if (worldSize <= GroupSpec.MAX_NODE_SIZE) {
       return MIN_RING_BYTES_OF_NODES;
     }
     long ofRanks = worldSize * MIN_RING_BYTES_PER_RANK;
@@ -152,7 +156,8 @@ public final class Rendezvous {
 
   /** Checks ringBytes against the world size, which the configuration alone does not know. */
   private static void checkRing(int worldSize, GroupConfig config) {
-    boolean severalNodes = worldSize > Ticket.MAX_NODE_SIZE || hasSeveralNodes(worldSize, config);
+    boolean severalNodes =
+        worldSize > GroupSpec.MAX_NODE_SIZE || hasSeveralNodes(worldSize, config);
     long least = minRingBytes(worldSize);
     if (severalNodes && config.ringBytes() != 0 && config.ringBytes() < least) {
       throw new IllegalArgumentException(
@@ -168,28 +173,28 @@ public final class Rendezvous {
 
   /** Of members on several hosts, the native library checks this when they connect. */
   private static void checkNodes(int worldSize, GroupConfig config, Backend backend) {
-    if (backend == Backend.CUDA && worldSize > Ticket.MAX_GPU_WORLD_SIZE) {
+    if (backend == Backend.CUDA && worldSize > GroupSpec.MAX_GPU_WORLD_SIZE) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "world size is %d, must be 1 to %d on GPUs",
               worldSize,
-              Ticket.MAX_GPU_WORLD_SIZE));
+              GroupSpec.MAX_GPU_WORLD_SIZE));
     }
     if (!hasSeveralNodes(worldSize, config)) {
       return;
     }
-    if (backend == Backend.CUDA && worldSize > Ticket.MAX_NODE_SIZE) {
+    if (backend == Backend.CUDA && worldSize > GroupSpec.MAX_NODE_SIZE) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "gpusPerNode is %d, must be 0 for more than %d members on GPUs, which need several hosts",
               config.gpusPerNode(),
-              Ticket.MAX_NODE_SIZE));
+              GroupSpec.MAX_NODE_SIZE));
     }
     int perNode = config.gpusPerNode();
     int nodes = (worldSize + perNode - 1) / perNode;
-    if (perNode > Ticket.MAX_NODE_SIZE || nodes > Ticket.MAX_NODES) {
+    if (perNode > GroupSpec.MAX_NODE_SIZE || nodes > GroupSpec.MAX_NODES) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
@@ -197,8 +202,8 @@ public final class Rendezvous {
               perNode,
               nodes,
               worldSize,
-              Ticket.MAX_NODES,
-              Ticket.MAX_NODE_SIZE));
+              GroupSpec.MAX_NODES,
+              GroupSpec.MAX_NODE_SIZE));
     }
   }
 
@@ -207,9 +212,10 @@ public final class Rendezvous {
    *
    * @param host the address to bind to
    * @param port the port, 0 for any free one
-   * @param ticketForPort makes the ticket once the port is known
+   * @param specForPort what the group is, once the port is known
    */
-  private static Rendezvous open(String host, int port, Function<Integer, Ticket> ticketForPort) {
+  private static Rendezvous open(
+      String host, int port, Handshake handshake, Function<Integer, GroupSpec> specForPort) {
     InetSocketAddress address = new InetSocketAddress(host, port);
     if (address.isUnresolved()) {
       throw new IllegalArgumentException("the rendezvous host " + host + " cannot be resolved");
@@ -236,7 +242,7 @@ public final class Rendezvous {
       server.configureBlocking(false);
       selector = Selector.open();
       int boundPort = ((InetSocketAddress) server.getLocalAddress()).getPort();
-      return new Rendezvous(ticketForPort.apply(boundPort), server, selector);
+      return new Rendezvous(specForPort.apply(boundPort), handshake, server, selector);
     } catch (IOException e) {
       CloseHelper.closeQuietly(server);
       CloseHelper.closeQuietly(selector);
@@ -275,8 +281,8 @@ public final class Rendezvous {
     }
   }
 
-  public Ticket ticket() {
-    return ticket;
+  public GroupSpec spec() {
+    return spec;
   }
 
   /**
@@ -289,7 +295,7 @@ public final class Rendezvous {
     Runnable breakOff = () -> breakOff(Objects.requireNonNull(thrown));
     Runnable end = () -> end(onEnd);
     try {
-      Daemon.of("nvrar-" + ticket.name() + "-hub", () -> run(breakOff, end)).start();
+      Daemon.of("nvrar-" + spec.name() + "-hub", () -> run(breakOff, end)).start();
     } catch (RuntimeException | Error e) { // for example, no thread could be started
       end(onEnd);
       throw e;
@@ -391,7 +397,7 @@ public final class Rendezvous {
         String.format(
             Locale.ROOT,
             "the rendezvous of %s in rank 0 (%s) was ended by %s",
-            ticket.label(),
+            spec.label(),
             self,
             error));
   }
@@ -421,7 +427,7 @@ public final class Rendezvous {
 
   private void logBrokenOff(Throwable e) {
     try {
-      LOG.error("the hub of {} failed", ticket.label(), e);
+      LOG.error("the hub of {} failed", spec.label(), e);
     } catch (Throwable ignored) { // what is left to do at the end matters more
       return;
     }
@@ -542,12 +548,12 @@ public final class Rendezvous {
    * not come back.
    */
   private void expel(Peer peer, long now) {
-    String silence = Heartbeats.SILENT + Phrases.seconds(ticket.config().heartbeatLimit());
+    String silence = Heartbeats.SILENT + Phrases.seconds(spec.config().heartbeatLimit());
     coordinator.gone(peer, silence, now);
     try {
       peer.channel.channel().shutdownOutput();
     } catch (IOException e) {
-      LOG.debug("a silent peer of {} was gone already", ticket.label(), e);
+      LOG.debug("a silent peer of {} was gone already", spec.label(), e);
     }
     peer.isDismissed = true;
     peer.isLeaving = true;
@@ -590,7 +596,7 @@ public final class Rendezvous {
 
   private void logDisorder(Exception e) {
     try {
-      LOG.debug("the hub of {} could not end in order", ticket.label(), e);
+      LOG.debug("the hub of {} could not end in order", spec.label(), e);
     } catch (Throwable ignored) {
       return;
     }

@@ -1,10 +1,10 @@
 package io.nvrar.internal.hub;
 
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
-import io.nvrar.internal.wire.Ticket;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
  * the caller must fail the group.
  */
 final class SplitBoard {
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final BiConsumer<Integer, Message> send;
   private final Supplier<Hosts> hosts;
 
@@ -43,11 +43,11 @@ final class SplitBoard {
    * @param send sends a message to the member of a rank
    * @param hosts asked once all members have called split
    */
-  SplitBoard(Ticket ticket, BiConsumer<Integer, Message> send, Supplier<Hosts> hosts) {
-    this.ticket = ticket;
+  SplitBoard(GroupSpec spec, BiConsumer<Integer, Message> send, Supplier<Hosts> hosts) {
+    this.spec = spec;
     this.send = send;
     this.hosts = hosts;
-    waiting = new Message.Split[ticket.worldSize()];
+    waiting = new Message.Split[spec.worldSize()];
   }
 
   /** Handles a member's call of the next split. */
@@ -55,7 +55,7 @@ final class SplitBoard {
     int first =
         IntStream.range(0, waiting.length).filter(r -> waiting[r] != null).findFirst().orElse(-1);
     if (first < 0) {
-      deadlineNanos = nowNanos + ticket.config().joinTimeout().toNanos();
+      deadlineNanos = nowNanos + spec.config().joinTimeout().toNanos();
     }
     if (split.number() != number || waiting[rank] != null) {
       return Failure.of(
@@ -65,7 +65,7 @@ final class SplitBoard {
               "rank %d calls split #%d of %s where #%d is next",
               rank,
               split.number(),
-              ticket.label(),
+              spec.label(),
               number));
     }
     Message.Split other = first < 0 ? null : waiting[first];
@@ -76,7 +76,7 @@ final class SplitBoard {
               Locale.ROOT,
               "the ranks differ at split #%d of %s: rank %d calls it after its collective #%d, rank %d after #%d",
               number,
-              ticket.label(),
+              spec.label(),
               first,
               other.sequence(),
               rank,
@@ -89,7 +89,7 @@ final class SplitBoard {
               Locale.ROOT,
               "the ranks differ at split #%d of %s: rank %d calls %s, rank %d %s",
               number,
-              ticket.label(),
+              spec.label(),
               first,
               call(other),
               rank,
@@ -168,7 +168,7 @@ final class SplitBoard {
                 Locale.ROOT,
                 "rank %d closed %s, so split #%d, which %s called, cannot complete",
                 rank,
-                ticket.label(),
+                spec.label(),
                 number,
                 Phrases.ranks(present)));
   }
@@ -185,8 +185,8 @@ final class SplitBoard {
             Locale.ROOT,
             "split #%d of %s timed out after %s without %s: %s",
             number,
-            ticket.label(),
-            Phrases.seconds(ticket.config().joinTimeout()),
+            spec.label(),
+            Phrases.seconds(spec.config().joinTimeout()),
             Phrases.ranks(missing),
             sentence(present)),
         missing);

@@ -8,9 +8,9 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.CommonCalls;
 import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
@@ -29,7 +29,7 @@ final class CallErrors {
    */
   private static final long LINK_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final Monitor monitor;
   private final MemberLife life;
@@ -53,7 +53,7 @@ final class CallErrors {
    * @param members null until they are known
    */
   CallErrors(
-      Ticket ticket,
+      GroupSpec spec,
       int rank,
       Monitor monitor,
       MemberLife life,
@@ -62,7 +62,7 @@ final class CallErrors {
       RunningCalls running,
       CommonCalls common,
       Supplier<Message.@Nullable Members> members) {
-    this.ticket = ticket;
+    this.spec = spec;
     this.rank = rank;
     this.monitor = monitor;
     this.life = life;
@@ -103,16 +103,16 @@ final class CallErrors {
             ? String.format(
                 Locale.ROOT,
                 "%s was destroyed by the driver; rank %d can make no more calls",
-                ticket.label(),
+                spec.label(),
                 rank)
             : String.format(
-                Locale.ROOT, "%s is closed; rank %d can make no more calls", ticket.label(), rank));
+                Locale.ROOT, "%s is closed; rank %d can make no more calls", spec.label(), rank));
   }
 
   /** The failure of a call that cannot complete because a rank takes no part in it. */
   Failure closedBy(CommonCalls.Obstacle obstacle) {
     if (driver.isAnyDestroyed()) {
-      return Failure.of(Failure.Kind.DRIVER, ticket.label() + " was destroyed by the driver");
+      return Failure.of(Failure.Kind.DRIVER, spec.label() + " was destroyed by the driver");
     }
     Message.Members all = members.get();
     return all == null
@@ -140,8 +140,7 @@ final class CallErrors {
     } else if (!hasFailed()) {
       // The member that ended the group reports the reason through the hub, which may take up to
       // the heartbeat limit.
-      awaitReason(
-          ticket.config().heartbeatLimit().toNanos(), () -> inCollective && isFailedBeyond());
+      awaitReason(spec.config().heartbeatLimit().toNanos(), () -> inCollective && isFailedBeyond());
       if (isEndedWithoutFailure()) {
         return closed();
       }
@@ -173,7 +172,7 @@ final class CallErrors {
     Failure lost = lossBy(e);
     if (!hasFailed() && !monitor.locked(life::isEnded)) {
       failure.report(lost);
-      awaitReason(ticket.config().heartbeatLimit().toNanos(), () -> false);
+      awaitReason(spec.config().heartbeatLimit().toNanos(), () -> false);
     }
     failure.note(lost); // does nothing if it has failed or ended
   }
@@ -196,7 +195,7 @@ final class CallErrors {
       failure.report(lossBy(e));
       reportedNanos = now;
     }
-    if (reportedNanos != 0 && now - reportedNanos >= ticket.config().heartbeatLimit().toNanos()) {
+    if (reportedNanos != 0 && now - reportedNanos >= spec.config().heartbeatLimit().toNanos()) {
       failure.note(lossBy(e));
     }
   }
@@ -213,9 +212,7 @@ final class CallErrors {
 
   /** The other members are told by the two ends, unless both have died. */
   private long explanationNanos(BrokenLinkException e) {
-    return e.isAt(rank) || e.missing() < 0
-        ? LINK_NANOS
-        : ticket.config().heartbeatLimit().toNanos();
+    return e.isAt(rank) || e.missing() < 0 ? LINK_NANOS : spec.config().heartbeatLimit().toNanos();
   }
 
   /** Which rank a broken link makes the lost one: seen from an end of the link, the other end. */
@@ -311,7 +308,7 @@ final class CallErrors {
     if (unexplainedNanos == 0) {
       unexplainedNanos = now;
     }
-    if (now - unexplainedNanos < ticket.config().heartbeatLimit().toNanos()) {
+    if (now - unexplainedNanos < spec.config().heartbeatLimit().toNanos()) {
       return true;
     }
     if (e instanceof BrokenLinkException broken) {

@@ -1,7 +1,7 @@
 package io.nvrar.internal.member;
 
 import io.nvrar.internal.wire.Failure;
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.GroupSpec;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  * Thread-safe.
  */
 final class Children {
-  private final Ticket parent;
+  private final GroupSpec parent;
 
   /** Each child with its group's members by their rank in the parent. Guarded by this object. */
   private final Map<Member, int[]> alive = new HashMap<>();
@@ -24,7 +24,7 @@ final class Children {
   private boolean isDriven;
   private boolean isUnheard;
 
-  Children(Ticket parent) {
+  Children(GroupSpec parent) {
     this.parent = parent;
   }
 

@@ -4,10 +4,10 @@ import io.nvrar.CollectiveException;
 import io.nvrar.internal.Daemon;
 import io.nvrar.internal.wire.CloseHelper;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Heartbeats;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
@@ -68,10 +68,10 @@ public final class ControlChannel {
   private @Nullable Throwable thrown;
 
   /** Takes ownership of {@code framed}, even if this fails. */
-  public ControlChannel(FramedChannel framed, Ticket ticket) {
+  public ControlChannel(FramedChannel framed, GroupSpec spec) {
     this.framed = framed;
-    heartbeats = new Heartbeats(ticket.config());
-    silence = Heartbeats.SILENT + Phrases.seconds(ticket.config().heartbeatLimit());
+    heartbeats = new Heartbeats(spec.config());
+    silence = Heartbeats.SILENT + Phrases.seconds(spec.config().heartbeatLimit());
     Selector opened = null;
     try {
       opened = Selector.open();

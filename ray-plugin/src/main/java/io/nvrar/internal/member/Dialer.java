@@ -3,11 +3,11 @@ package io.nvrar.internal.member;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Sockets;
-import io.nvrar.internal.wire.Ticket;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -27,16 +27,16 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Connects to the rendezvous; both sides prove that they hold the same ticket. Tries again until
- * the limit, because a rendezvous under attack drops its oldest unauthenticated connection, which
- * may be this one.
+ * Connects to the rendezvous; both sides prove that they hold the same spec. Tries again until the
+ * limit, because a rendezvous under attack drops its oldest unauthenticated connection, which may
+ * be this one.
  */
 public final class Dialer {
   private static final long ATTEMPT_NANOS = TimeUnit.SECONDS.toNanos(5);
   private static final long PAUSE_MIN_MILLIS = 20;
   private static final long PAUSE_MAX_MILLIS = 500;
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final Handshake handshake;
   private final Handshake.Role role;
   private final int rank;
@@ -44,7 +44,7 @@ public final class Dialer {
   /** What the ticket's host was last resolved to on this host; null before. */
   private @Nullable InetAddress resolved;
 
-  /** The other end answered, but is not the rendezvous of this ticket. */
+  /** The other end answered, but is not the rendezvous of this group. */
   private static final class StrangerException extends IOException {
     private static final long serialVersionUID = 1L;
 
@@ -53,11 +53,11 @@ public final class Dialer {
     }
   }
 
-  public Dialer(Ticket ticket, Handshake.Role role, int rank) {
-    this.ticket = ticket;
+  public Dialer(GroupSpec spec, Handshake handshake, Handshake.Role role, int rank) {
+    this.spec = spec;
     this.role = role;
     this.rank = rank;
-    handshake = new Handshake(ticket);
+    this.handshake = handshake;
   }
 
   public FramedChannel dial(Duration limit) {
@@ -68,12 +68,12 @@ public final class Dialer {
       try {
         return attempt(System.nanoTime() + Math.max(1, Math.min(left, ATTEMPT_NANOS)));
       } catch (ConnectException e) {
-        // The rendezvous was open when it created the ticket, so a closed port will not open again.
+        // The rendezvous was open when its ticket was made, so a closed port will not open again.
         throw new CollectiveException(
             String.format(
                 Locale.ROOT,
                 "%s has no rendezvous at %s any more (%s): the ticket expired or was discarded, or the group has ended%s",
-                ticket.label(),
+                spec.label(),
                 where(),
                 e.getMessage(),
                 whereThatLeads()),
@@ -84,7 +84,7 @@ public final class Dialer {
                 Locale.ROOT,
                 "what answers at %s is not the rendezvous of this ticket for %s: %s%s",
                 where(),
-                ticket.label(),
+                spec.label(),
                 e.getMessage(),
                 whereThatLeads()),
             e);
@@ -93,8 +93,8 @@ public final class Dialer {
             String.format(
                 Locale.ROOT,
                 "the rendezvous host %s of %s cannot be resolved by %s (%s)%s",
-                ticket.host(),
-                ticket.label(),
+                spec.host(),
+                spec.label(),
                 who(),
                 ProcessIdentity.current(),
                 Sockets.restriction()),
@@ -104,7 +104,7 @@ public final class Dialer {
             String.format(
                 Locale.ROOT,
                 "the rendezvous of %s at %s cannot be reached by %s (%s): %s",
-                ticket.label(),
+                spec.label(),
                 where(),
                 who(),
                 ProcessIdentity.current(),
@@ -128,7 +128,7 @@ public final class Dialer {
   }
 
   private FramedChannel attempt(long deadlineNanos) throws IOException {
-    InetSocketAddress address = ticket.address();
+    InetSocketAddress address = spec.address();
     resolved = address.getAddress();
     SocketChannel channel = Sockets.open(address.getAddress());
     boolean done = false;
@@ -186,7 +186,7 @@ public final class Dialer {
             String.format(
                 Locale.ROOT,
                 "the rendezvous of %s at %s could not be reached by %s within %s, from %s: %s%s",
-                ticket.label(),
+                spec.label(),
                 where(),
                 who(),
                 Phrases.seconds(limit),
@@ -202,7 +202,7 @@ public final class Dialer {
   }
 
   private CollectiveException interrupted(Exception e) {
-    return new CollectiveException(who() + " was interrupted while it joined " + ticket.label(), e);
+    return new CollectiveException(who() + " was interrupted while it joined " + spec.label(), e);
   }
 
   private String who() {
@@ -212,8 +212,8 @@ public final class Dialer {
   /** The rendezvous, and the address that it was resolved to if the ticket has its name. */
   private String where() {
     InetAddress address = resolved;
-    return ticket.place()
-        + (address == null || ticket.hasNumericHost()
+    return spec.place()
+        + (address == null || spec.hasNumericHost()
             ? ""
             : " (" + address.getHostAddress() + " here)");
   }

@@ -2,7 +2,7 @@ package io.nvrar.internal.member;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.internal.Daemon;
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.GroupSpec;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
 final class FailureListeners {
   private static final Logger LOG = LoggerFactory.getLogger(FailureListeners.class);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final Monitor monitor;
   private final BooleanSupplier hasFailed;
@@ -38,29 +38,29 @@ final class FailureListeners {
    *     names is written
    */
   FailureListeners(
-      Ticket ticket,
+      GroupSpec spec,
       int rank,
       Monitor monitor,
       BooleanSupplier hasFailed,
       Supplier<CollectiveException> failure) {
     this(
-        ticket,
+        spec,
         rank,
         monitor,
         hasFailed,
         failure,
-        work -> Daemon.of("nvrar-" + ticket.name() + "-" + rank + "-failure", work));
+        work -> Daemon.of("nvrar-" + spec.name() + "-" + rank + "-failure", work));
   }
 
   FailureListeners(
-      Ticket ticket,
+      GroupSpec spec,
       int rank,
       Monitor monitor,
       BooleanSupplier hasFailed,
       Supplier<CollectiveException> failure,
       ThreadFactory threads) {
     this.threads = threads;
-    this.ticket = ticket;
+    this.spec = spec;
     this.rank = rank;
     this.monitor = monitor;
     this.hasFailed = hasFailed;
@@ -109,7 +109,7 @@ final class FailureListeners {
     } catch (OutOfMemoryError e) { // the failure itself matters more
       LOG.error(
           "The failure listeners of {} on rank {} are not called yet: {}",
-          ticket.label(),
+          spec.label(),
           rank,
           e.getMessage());
     }
@@ -147,7 +147,7 @@ final class FailureListeners {
         try {
           listener.accept(known);
         } catch (RuntimeException | Error e) {
-          LOG.error("A failure listener of {} on rank {} has failed", ticket.label(), rank, e);
+          LOG.error("A failure listener of {} on rank {} has failed", spec.label(), rank, e);
         }
       }
     }

@@ -6,10 +6,10 @@ import io.nvrar.GroupMismatchException;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.events.GroupEvents;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Locale;
@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  * Thread-safe.
  */
 final class FirstFailure {
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final Monitor monitor;
   private final ControlChannel channel;
@@ -58,14 +58,14 @@ final class FirstFailure {
    * @param onFailure called once, under the monitor
    */
   FirstFailure(
-      Ticket ticket, int rank, Monitor monitor, ControlChannel channel, Runnable onFailure) {
-    this.ticket = ticket;
+      GroupSpec spec, int rank, Monitor monitor, ControlChannel channel, Runnable onFailure) {
+    this.spec = spec;
     this.rank = rank;
     this.monitor = monitor;
     this.channel = channel;
     this.onFailure = onFailure;
-    flight = new FlightRecorder(ticket, rank);
-    listeners = new FailureListeners(ticket, rank, monitor, () -> failure != null, this::awaited);
+    flight = new FlightRecorder(spec, rank);
+    listeners = new FailureListeners(spec, rank, monitor, () -> failure != null, this::awaited);
   }
 
   /** From now on a failure aborts the calls of this member. */
@@ -222,7 +222,7 @@ final class FirstFailure {
         comm == null || !visible || reason.namesCalls()
             ? reason
             : reason.withMessage(
-                reason.message() + Activities.seenBy(comm, rank, ticket.worldSize())),
+                reason.message() + Activities.seenBy(comm, rank, spec.worldSize())),
         toOthers,
         ledTo);
   }
@@ -287,7 +287,7 @@ final class FirstFailure {
           onFailure.run();
           listeners.failed();
         });
-    GroupEvents.failed(ticket.label(), rank, reason.toException());
+    GroupEvents.failed(spec.label(), rank, reason.toException());
   }
 
   private void noteAsIs(Failure reason, @Nullable Failure toOthers, @Nullable Throwable ledTo) {
@@ -311,7 +311,7 @@ final class FirstFailure {
           }
           onFailure.run();
           listeners.failed();
-          GroupEvents.failed(ticket.label(), rank, reason.toException());
+          GroupEvents.failed(spec.label(), rank, reason.toException());
         });
   }
 }

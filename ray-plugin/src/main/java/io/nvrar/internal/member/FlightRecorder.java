@@ -8,9 +8,9 @@ import io.nvrar.internal.flight.FlightFile;
 import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -48,7 +48,7 @@ final class FlightRecorder {
   /** How many calls of a rank on another host are kept: the record of that host has the others. */
   private static final int MAX_CALLS_ELSEWHERE = 64;
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
 
   /** Its own, because the flight record must not wait for the group's. */
@@ -76,8 +76,8 @@ final class FlightRecorder {
   /** Whether the file is complete; final once {@code done}. */
   private volatile boolean written;
 
-  FlightRecorder(Ticket ticket, int rank) {
-    this.ticket = ticket;
+  FlightRecorder(GroupSpec spec, int rank) {
+    this.spec = spec;
     this.rank = rank;
   }
 
@@ -96,7 +96,7 @@ final class FlightRecorder {
       FlightFile target = target(hosts);
       Thread thread =
           Daemon.of(
-              "nvrar-" + ticket.name() + "-" + rank + "-flight",
+              "nvrar-" + spec.name() + "-" + rank + "-flight",
               () -> write(target, comm, members, hosts, reason));
       file = target;
       startNanos = System.nanoTime();
@@ -111,7 +111,7 @@ final class FlightRecorder {
   }
 
   private FlightFile target(Hosts hosts) {
-    return new FlightFile(FlightFile.directoryOfProcess(), ticket.name(), id(), hosts.label(rank));
+    return new FlightFile(FlightFile.directoryOfProcess(), spec.name(), id(), hosts.label(rank));
   }
 
   /** A clause that says where the file of a failure will be; "" if none will. */
@@ -136,10 +136,10 @@ final class FlightRecorder {
     Hosts hosts = Hosts.of(members);
     announcement =
         Announcement.of(
-            ticket.name(),
+            spec.name(),
             id(),
-            ticket.worldSize(),
-            ticket.config().backend().name(),
+            spec.worldSize(),
+            spec.config().backend().name(),
             rank,
             hosts.label(rank),
             members.inRankOrder()[rank].process().machine(),
@@ -189,7 +189,7 @@ final class FlightRecorder {
   }
 
   private void logNotWritten(Throwable e) {
-    LOG.warn("The flight record of {} is not written: {}", ticket.label(), e.toString());
+    LOG.warn("The flight record of {} is not written: {}", spec.label(), e.toString());
   }
 
   /**
@@ -206,16 +206,16 @@ final class FlightRecorder {
   private FlightRecord record(
       NativeCommunicator comm, Message.Members members, Hosts hosts, @Nullable Failure reason) {
     List<FlightRecord.Rank> ranks = new ArrayList<>();
-    for (int r = 0; r < ticket.worldSize(); r++) {
+    for (int r = 0; r < spec.worldSize(); r++) {
       long pid = members.inRankOrder()[r].process().pid();
       ranks.add(new FlightRecord.Rank(r, hosts.label(r), pid, calls(comm, r)));
     }
     FlightRecord.Header header =
         new FlightRecord.Header(
-            ticket.name(),
+            spec.name(),
             id(),
-            ticket.worldSize(),
-            ticket.config().backend().name(),
+            spec.worldSize(),
+            spec.config().backend().name(),
             NativeCommunicator.buildId(),
             Instant.now().truncatedTo(ChronoUnit.MILLIS).toString(),
             System.nanoTime(),
@@ -237,7 +237,7 @@ final class FlightRecorder {
 
   // The file can be read outside the group, so it contains a digest and not the unique id itself.
   private String id() {
-    byte[] digest = Crypto.sha256().digest(ticket.uniqueId());
+    byte[] digest = Crypto.sha256().digest(spec.uniqueId());
     return HexFormat.of().formatHex(Arrays.copyOf(digest, ID_BYTES));
   }
 
@@ -282,7 +282,7 @@ final class FlightRecorder {
   private void awaitUntil(long endNanos) {
     writing.awaitUninterruptibly(() -> done, endNanos);
     if (!done) {
-      LOG.debug("the flight record of {} is still being written", ticket.label());
+      LOG.debug("the flight record of {} is still being written", spec.label());
     }
   }
 }

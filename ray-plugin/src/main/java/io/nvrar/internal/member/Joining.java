@@ -11,16 +11,16 @@ import io.nvrar.internal.LibraryVersion;
 import io.nvrar.internal.binding.Links;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.hub.Rendezvous;
-import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Sockets;
-import io.nvrar.internal.wire.Ticket;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Locale;
@@ -50,7 +50,7 @@ public final class Joining {
   /** How long the close of rank 0 waits for the other members, which leave at the same time. */
   private static final long OTHERS_END_NANOS = TimeUnit.SECONDS.toNanos(1);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final int deviceOrdinal;
   private final @Nullable Rendezvous hub;
@@ -70,40 +70,54 @@ public final class Joining {
   record Parent(Children children, int[] ranks) {}
 
   /**
+   * Joins.
+   *
    * @param hub the group's rendezvous if this is rank 0; closed with the group
    * @param parent null for a group that is not split from another
    */
-  public Joining(
-      Ticket ticket,
+  public static MemberGroup join(
+      GroupSpec spec,
+      GroupKeys keys,
       int rank,
       int deviceOrdinal,
       @Nullable Rendezvous hub,
       @Nullable Parent parent) {
-    this.ticket = ticket;
+    return new Joining(spec, rank, deviceOrdinal, hub, parent).join(keys);
+  }
+
+  private Joining(
+      GroupSpec spec,
+      int rank,
+      int deviceOrdinal,
+      @Nullable Rendezvous hub,
+      @Nullable Parent parent) {
+    this.spec = spec;
     this.rank = rank;
     this.deviceOrdinal = deviceOrdinal;
     this.hub = hub;
     this.parent = parent;
   }
 
-  public MemberGroup join() {
-    GroupConfig config = ticket.config();
+  private MemberGroup join(GroupKeys keys) {
+    GroupConfig config = spec.config();
     Duration limit = config.joinTimeout().plusNanos(GRACE_NANOS);
     Member member = null;
     try {
-      FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(limit);
+      FramedChannel framed =
+          new Dialer(spec, new Handshake(keys), Handshake.Role.MEMBER, rank).dial(limit);
       member =
           new Member(
-              ticket,
+              spec,
+              keys,
               rank,
-              new ControlChannel(framed, ticket),
+              new ControlChannel(framed, spec),
               framed.localHost(),
               parent == null ? null : parent.children());
       member.start();
       if (parent != null) {
         parent.children().add(member, parent.ranks());
       }
-      return join(member, framed);
+      return join(member, framed, keys.ofLinks(spec));
     } catch (RuntimeException | Error e) {
       if (member != null) {
         tellOthers(member, e);
@@ -112,7 +126,7 @@ public final class Joining {
       }
       // With any other port the hub ends by itself, after it has waited a moment for late members.
       if (member == null || config.rendezvousPort() != 0) {
-        endHub(hub, ticket);
+        endHub(hub, spec);
       } else if (hub != null) {
         // With the exception the process may end, and the hub's messages with it.
         hub.awaitTold(HUB_END_NANOS);
@@ -121,15 +135,15 @@ public final class Joining {
     }
   }
 
-  private MemberGroup join(Member member, FramedChannel framed) {
-    GroupConfig config = ticket.config();
+  private MemberGroup join(Member member, FramedChannel framed, byte[] linkSecret) {
+    GroupConfig config = spec.config();
     Backend backend = config.backend(); // AUTO was resolved when the ticket was created
     member.send(
         new Message.Hello(
             ProcessIdentity.ofMember(),
             LibraryVersion.get(),
             NativeCommunicator.buildId(),
-            ticket.worldSize(),
+            spec.worldSize(),
             backend.name()));
     Sockets.keepFromPrograms(framed.channel()); // the greeting has loaded the library
     // From here on, because the hub counts from the first greeting: what a slow process needs
@@ -143,13 +157,13 @@ public final class Joining {
     Device device = Devices.open(backend, deviceOrdinal);
     NativeCommunicator communicator =
         NativeCommunicator.prepare(
-            ticket.label(),
+            spec.label(),
             backend,
             deviceOrdinal,
             rank,
-            ticket.worldSize(),
-            ticket.uniqueId(),
-            links(member),
+            spec.worldSize(),
+            spec.uniqueId(),
+            links(member, linkSecret),
             config);
     member.own(communicator, backend == Backend.CUDA);
     member.send(new Message.Descriptor(communicator.descriptor()));
@@ -160,7 +174,7 @@ public final class Joining {
     if (hub != null) {
       hub.show(member.view(communicator));
     }
-    return new MemberGroup(ticket, rank, backend, device, communicator, member, hub);
+    return new MemberGroup(spec, rank, backend, device, communicator, member, hub);
   }
 
   /**
@@ -182,7 +196,7 @@ public final class Joining {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new CollectiveException(
-          "rank " + rank + " was interrupted while it joined " + ticket.label(), e);
+          "rank " + rank + " was interrupted while it joined " + spec.label(), e);
     }
     member.throwIfFailed();
     if (member.isClosing()) {
@@ -194,19 +208,17 @@ public final class Joining {
               Locale.ROOT,
               "rank %d heard from the rendezvous of %s at %s, but not within %s that all had joined",
               rank,
-              ticket.label(),
-              ticket.place(),
-              Phrases.seconds(ticket.config().joinTimeout())),
+              spec.label(),
+              spec.place(),
+              Phrases.seconds(spec.config().joinTimeout())),
           0);
     }
     return given;
   }
 
-  private Links links(Member member) {
+  private Links links(Member member, byte[] linkSecret) {
     return new Links(
-        LinkAddress.of(ticket.config().linkInterface(), member.localHost()),
-        false,
-        Crypto.derive(ticket.secret(), "links", ticket.name(), ticket.uniqueId()));
+        LinkAddress.of(spec.config().linkInterface(), member.localHost()), false, linkSecret);
   }
 
   private void connect(Member member, NativeCommunicator communicator, Message.Members members) {
@@ -216,34 +228,34 @@ public final class Joining {
           String.format(
               Locale.ROOT,
               "%s has ranks of one host apart: %s; the ranks of a host must be consecutive, so list the members in the order %s",
-              ticket.label(),
+              spec.label(),
               hosts,
               order(hosts)),
           null);
     }
-    int gpusPerNode = ticket.config().gpusPerNode();
-    if (hosts.areSeveral() && gpusPerNode > 0 && gpusPerNode < ticket.worldSize()) {
+    int gpusPerNode = spec.config().gpusPerNode();
+    if (hosts.areSeveral() && gpusPerNode > 0 && gpusPerNode < spec.worldSize()) {
       throw refused(
           String.format(
               Locale.ROOT,
               "%s spans hosts %s, each of which is a node; gpusPerNode is %d, which divides the members of one host into nodes, and must be 0",
-              ticket.label(),
+              spec.label(),
               hosts.names(),
               gpusPerNode),
           null);
     }
-    long ringBytes = ticket.config().ringBytes();
+    long ringBytes = spec.config().ringBytes();
     if (hosts.areSeveral()
         && ringBytes != 0
-        && ringBytes < Rendezvous.minRingBytes(ticket.worldSize())) {
+        && ringBytes < Rendezvous.minRingBytes(spec.worldSize())) {
       throw refused(
           String.format(
               Locale.ROOT,
               "%s spans hosts %s; ringBytes is %d, and must be 0 or at least %d for members on several hosts",
-              ticket.label(),
+              spec.label(),
               hosts.names(),
               ringBytes,
-              Rendezvous.minRingBytes(ticket.worldSize())),
+              Rendezvous.minRingBytes(spec.worldSize())),
           null);
     }
     try {
@@ -283,12 +295,7 @@ public final class Joining {
     }
     String told =
         String.format(
-            Locale.ROOT,
-            "rank %d (%s) could not join %s: %s",
-            rank,
-            self,
-            ticket.label(),
-            sentence);
+            Locale.ROOT, "rank %d (%s) could not join %s: %s", rank, self, spec.label(), sentence);
     // If another member reported it, it is already recorded and not reported again.
     member.fail(
         e instanceof CollectiveException known
@@ -316,9 +323,9 @@ public final class Joining {
    * Gives the rendezvous of a group that was never formed time to send its last messages, then ends
    * it.
    */
-  public static void endHub(@Nullable Rendezvous hub, Ticket ticket) {
+  public static void endHub(@Nullable Rendezvous hub, GroupSpec spec) {
     if (hub != null && !hub.awaitEnd(HUB_END_NANOS)) {
-      hub.discard("rank 0 has left " + ticket.label());
+      hub.discard("rank 0 has left " + spec.label());
       hub.awaitEnd(HUB_END_NANOS);
     }
   }

@@ -10,12 +10,13 @@ import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.hub.RankZeroView;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Heartbeats;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Locale;
@@ -43,7 +44,7 @@ public final class Member implements ControlChannel.Listener {
   /** How often a member with asynchronous calls checks whether one has failed. */
   private static final long DEVICE_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final ControlChannel channel;
   private final Monitor monitor = new Monitor();
@@ -78,24 +79,25 @@ public final class Member implements ControlChannel.Listener {
    *     split from another
    */
   Member(
-      Ticket ticket,
+      GroupSpec spec,
+      GroupKeys keys,
       int rank,
       ControlChannel channel,
       String localHost,
       @Nullable Children siblings) {
-    this.ticket = ticket;
+    this.spec = spec;
     this.rank = rank;
     this.channel = channel;
     this.localHost = localHost;
     this.siblings = siblings;
-    children = new Children(ticket);
-    splitting = new Splitting(ticket, rank, this);
-    failure = new FirstFailure(ticket, rank, monitor, channel, this::failed);
-    calls = new CommonCalls(rank, ticket.worldSize());
+    children = new Children(spec);
+    splitting = new Splitting(spec, keys, rank, this);
+    failure = new FirstFailure(spec, rank, monitor, channel, this::failed);
+    calls = new CommonCalls(rank, spec.worldSize());
     running = new RunningCalls(rank);
     errors =
-        new CallErrors(ticket, rank, monitor, life, driver, failure, running, calls, this::members);
-    close = new MemberClose(ticket, rank, monitor, channel, life, driver, failure, running);
+        new CallErrors(spec, rank, monitor, life, driver, failure, running, calls, this::members);
+    close = new MemberClose(spec, rank, monitor, channel, life, driver, failure, running);
     outOfMemory = endedBy(OutOfMemoryError.class.getName());
   }
 
@@ -105,13 +107,13 @@ public final class Member implements ControlChannel.Listener {
         String.format(
             Locale.ROOT,
             "left %s because its control thread was ended by %s",
-            ticket.label(),
+            spec.label(),
             error));
   }
 
   void start() {
     channel.prepareLast(outOfMemory);
-    channel.start("nvrar-" + ticket.name() + "-" + rank, this);
+    channel.start("nvrar-" + spec.name() + "-" + rank, this);
   }
 
   void send(Message message) {
@@ -139,7 +141,7 @@ public final class Member implements ControlChannel.Listener {
   /** What the hub in this process tells observers. All members must be known. */
   RankZeroView view(NativeCommunicator communicator) {
     Hosts hosts = Hosts.of(Objects.requireNonNull(members()));
-    return new GroupView(communicator, failure, hosts, ticket.worldSize());
+    return new GroupView(communicator, failure, hosts, spec.worldSize());
   }
 
   /**
@@ -208,7 +210,7 @@ public final class Member implements ControlChannel.Listener {
                 Locale.ROOT,
                 "this process, rank %d of %s, was taken for lost, as if it was stopped or had no CPU for a while: %s",
                 rank,
-                ticket.label(),
+                spec.label(),
                 reason.message()))
         : reason;
   }
@@ -224,7 +226,7 @@ public final class Member implements ControlChannel.Listener {
       children.unheard();
       return;
     }
-    ProcessIdentity hub = ProcessIdentity.ofRankZero(ticket, members());
+    ProcessIdentity hub = ProcessIdentity.ofRankZero(spec, members());
     Failure reason =
         ofSelf(
             Failure.lost(
@@ -234,7 +236,7 @@ public final class Member implements ControlChannel.Listener {
                     Locale.ROOT,
                     "rank 0 (%s) was lost%s: %s",
                     hub,
-                    life.isReady() ? "" : " while " + ticket.label() + " was being created",
+                    life.isReady() ? "" : " while " + spec.label() + " was being created",
                     why)));
     if (!hadFailed) {
       fail(reason, true);
@@ -416,7 +418,7 @@ public final class Member implements ControlChannel.Listener {
     // they would then get the close as the reason.
     running.begin();
     try {
-      failure.abort(Failure.abortedHere(rank, "aborted " + ticket.label() + ": " + reason), cause);
+      failure.abort(Failure.abortedHere(rank, "aborted " + spec.label() + ": " + reason), cause);
     } finally {
       running.end();
     }
@@ -550,7 +552,7 @@ public final class Member implements ControlChannel.Listener {
     if (isClosed() || life.isFreed()) { // a failed group ends by itself if its driver has ended
       throw new IllegalStateException(
           String.format(
-              Locale.ROOT, "%s has ended; what its ranks did is no longer known", ticket.label()));
+              Locale.ROOT, "%s has ended; what its ranks did is no longer known", spec.label()));
     }
     errors.lookAtDevice();
     Objects.requireNonNull(running.communicator()).refresh(true);
@@ -575,6 +577,6 @@ public final class Member implements ControlChannel.Listener {
   }
 
   String label() {
-    return ticket.label();
+    return spec.label();
   }
 }

@@ -4,8 +4,8 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.RunningCalls;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
@@ -29,7 +29,7 @@ final class MemberClose {
   /** How often it checks whether enqueued work has been executed. */
   private static final long ENQUEUED_POLL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final Monitor monitor;
   private final ControlChannel channel;
@@ -51,7 +51,7 @@ final class MemberClose {
   private boolean saidClosing;
 
   MemberClose(
-      Ticket ticket,
+      GroupSpec spec,
       int rank,
       Monitor monitor,
       ControlChannel channel,
@@ -59,7 +59,7 @@ final class MemberClose {
       MemberDriver driver,
       FirstFailure failure,
       RunningCalls running) {
-    this.ticket = ticket;
+    this.spec = spec;
     this.rank = rank;
     this.monitor = monitor;
     this.channel = channel;
@@ -258,7 +258,7 @@ final class MemberClose {
     try {
       stream.retire();
     } catch (RuntimeException e) {
-      LOG.warn("The stream of {} was not freed in order: {}", ticket.label(), e.getMessage());
+      LOG.warn("The stream of {} was not freed in order: {}", spec.label(), e.getMessage());
     }
   }
 
@@ -281,7 +281,7 @@ final class MemberClose {
       life.cutShort();
       monitor.update(failure::noMoreFailures);
       channel.send(
-          Failure.abortedHere(rank, "closed " + ticket.label() + " while its last call ran"));
+          Failure.abortedHere(rank, "closed " + spec.label() + " while its last call ran"));
     }
     channel.leave();
     monitor.awaitUninterruptibly(life::isFreed, System.nanoTime() + FORCED_END_NANOS);

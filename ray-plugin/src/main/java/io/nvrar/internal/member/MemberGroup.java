@@ -21,8 +21,8 @@ import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.events.GroupEvents;
 import io.nvrar.internal.hub.RankZeroView;
 import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Hosts;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Locale;
@@ -36,7 +36,7 @@ import org.jspecify.annotations.Nullable;
  * to {@link MemberCalls} and {@link MemberTransfers}.
  */
 public final class MemberGroup implements CollectiveGroup {
-  private final Ticket ticket;
+  private final GroupSpec spec;
   private final int rank;
   private final Backend backend;
   private final Device device;
@@ -52,42 +52,41 @@ public final class MemberGroup implements CollectiveGroup {
    * @param hub the rendezvous, which ends with this member; null except on rank 0
    */
   MemberGroup(
-      Ticket ticket,
+      GroupSpec spec,
       int rank,
       Backend backend,
       Device device,
       NativeCommunicator communicator,
       Member member,
       @Nullable Rendezvous hub) {
-    this.ticket = ticket;
+    this.spec = spec;
     this.rank = rank;
     this.backend = backend;
     this.device = device;
     this.member = member;
     this.hub = hub;
     stream = device.createStream();
-    int worldSize = ticket.worldSize();
+    int worldSize = spec.worldSize();
     DeviceChecks deviceChecks = new DeviceChecks(device);
     gate = new CallGate(member, communicator);
     TransferChecks transferChecks = new TransferChecks(deviceChecks, rank, worldSize);
     calls =
         new MemberCalls(
             gate,
-            new CallChecks(
-                deviceChecks, transferChecks, rank, worldSize, isOneNode(ticket, member)));
+            new CallChecks(deviceChecks, transferChecks, rank, worldSize, isOneNode(spec, member)));
     transfers = new MemberTransfers(gate, calls, transferChecks, stream);
     if (stream instanceof AsyncStream async) {
       member.closing().own(async);
     }
     GroupLeak.watch(this, member);
-    GroupEvents.created(ticket.label(), rank, worldSize, backend);
+    GroupEvents.created(spec.label(), rank, worldSize, backend);
   }
 
   /** Every host is a node; {@code gpusPerNode} divides one host into nodes. */
-  private static boolean isOneNode(Ticket ticket, Member member) {
-    int gpusPerNode = ticket.config().gpusPerNode();
+  private static boolean isOneNode(GroupSpec spec, Member member) {
+    int gpusPerNode = spec.config().gpusPerNode();
     return !Hosts.of(Objects.requireNonNull(member.members())).areSeveral()
-        && (gpusPerNode == 0 || gpusPerNode >= ticket.worldSize());
+        && (gpusPerNode == 0 || gpusPerNode >= spec.worldSize());
   }
 
   /** {@link Member#setDriven}, and on rank 0 {@link Rendezvous#setDriven}. */
@@ -100,7 +99,7 @@ public final class MemberGroup implements CollectiveGroup {
 
   @Override
   public String name() {
-    return ticket.name();
+    return spec.name();
   }
 
   @Override
@@ -110,7 +109,7 @@ public final class MemberGroup implements CollectiveGroup {
 
   @Override
   public int worldSize() {
-    return ticket.worldSize();
+    return spec.worldSize();
   }
 
   @Override
@@ -120,7 +119,7 @@ public final class MemberGroup implements CollectiveGroup {
 
   @Override
   public GroupConfig config() {
-    return ticket.config();
+    return spec.config();
   }
 
   @Override
@@ -296,14 +295,14 @@ public final class MemberGroup implements CollectiveGroup {
 
   @Override
   public void close() {
-    close(ticket.config().joinTimeout().toNanos());
+    close(spec.config().joinTimeout().toNanos());
   }
 
   /** {@link #close()} that waits for this long for the other members. */
   void close(long orderlyNanos) {
     MemberClose closing = member.closing();
     if (isLeft.compareAndSet(false, true)) {
-      GroupEvents.closed(ticket.label(), rank, worldSize(), backend);
+      GroupEvents.closed(spec.label(), rank, worldSize(), backend);
     }
     closing.disownStream();
     closing.begin();
@@ -320,6 +319,6 @@ public final class MemberGroup implements CollectiveGroup {
   @Override
   public String toString() {
     return String.format(
-        Locale.ROOT, "%s[rank %d of %d, %s]", ticket.label(), rank, ticket.worldSize(), backend);
+        Locale.ROOT, "%s[rank %d of %d, %s]", spec.label(), rank, spec.worldSize(), backend);
   }
 }

@@ -1,6 +1,6 @@
 package io.nvrar.internal.member;
 
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.GroupSpec;
 import java.util.BitSet;
 
 /**
@@ -20,7 +20,7 @@ final class NodeShape {
    */
   static int of(int[] ranks, int gpusPerNode) {
     int runs = runs(ranks, gpusPerNode);
-    return runs == 0 && ranks.length > Ticket.MAX_NODE_SIZE ? gpusPerNode : runs;
+    return runs == 0 && ranks.length > GroupSpec.MAX_NODE_SIZE ? gpusPerNode : runs;
   }
 
   private static int runs(int[] ranks, int gpusPerNode) {

@@ -6,11 +6,11 @@ import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.hub.Rendezvous;
-import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupKeys;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.util.BitSet;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
@@ -35,7 +35,8 @@ public final class Splitting {
 
   private static final int[] NONE = {};
 
-  private final Ticket ticket;
+  private final GroupSpec spec;
+  private final GroupKeys keys;
   private final int rank;
   private final Member member;
   private final AtomicBoolean busy = new AtomicBoolean();
@@ -45,8 +46,9 @@ public final class Splitting {
   private Message.@Nullable SplitPlaces places;
   private Message.@Nullable SplitRendezvous rendezvous;
 
-  Splitting(Ticket ticket, int rank, Member member) {
-    this.ticket = ticket;
+  Splitting(GroupSpec spec, GroupKeys keys, int rank, Member member) {
+    this.spec = spec;
+    this.keys = keys;
     this.rank = rank;
     this.member = member;
   }
@@ -72,7 +74,7 @@ public final class Splitting {
       int[] ranks = agree(color, key, lastCall, NONE);
       return ranks.length == 0
           ? null
-          : join(ranks, childName(ticket.name(), Integer.toString(color)), deviceOrdinal);
+          : join(ranks, childName(spec.name(), Integer.toString(color)), deviceOrdinal);
     } finally {
       busy.set(false);
     }
@@ -93,7 +95,7 @@ public final class Splitting {
         return null;
       }
       String named = IntStream.of(ranks).mapToObj(Integer::toString).collect(joining(","));
-      return join(inOrder, childName(ticket.name(), named), deviceOrdinal);
+      return join(inOrder, childName(spec.name(), named), deviceOrdinal);
     } finally {
       busy.set(false);
     }
@@ -107,7 +109,7 @@ public final class Splitting {
               "%s was called on rank %d of %s while another split of it runs there",
               call,
               rank,
-              ticket.label()));
+              spec.label()));
     }
   }
 
@@ -118,19 +120,19 @@ public final class Splitting {
           String.format(
               Locale.ROOT,
               "newGroup names no rank, it needs one or more of the ranks 0 to %d of %s",
-              ticket.worldSize() - 1,
-              ticket.label()));
+              spec.worldSize() - 1,
+              spec.label()));
     }
     BitSet named = new BitSet();
     for (int one : ranks) {
-      if (one < 0 || one >= ticket.worldSize()) {
+      if (one < 0 || one >= spec.worldSize()) {
         throw new IllegalArgumentException(
             String.format(
                 Locale.ROOT,
                 "newGroup names rank %d, the ranks of %s are 0 to %d",
                 one,
-                ticket.label(),
-                ticket.worldSize() - 1));
+                spec.label(),
+                spec.worldSize() - 1));
       }
       if (named.get(one)) {
         throw new IllegalArgumentException(
@@ -138,7 +140,7 @@ public final class Splitting {
                 Locale.ROOT,
                 "newGroup names rank %d of %s twice, which can be one member of the new group only",
                 one,
-                ticket.label()));
+                spec.label()));
       }
       named.set(one);
     }
@@ -160,11 +162,15 @@ public final class Splitting {
     GroupConfig config = childConfig(ranks);
     int newRank = Message.Split.newRank(rank, ranks).orElseThrow();
     Rendezvous hub = newRank == 0 ? open(name, ranks.length, config) : null;
-    Ticket child = hub != null ? hub.ticket() : meet(name, ranks.length, config);
+    GroupSpec child = hub != null ? hub.spec() : meet(name, ranks.length, config);
     try {
-      return new Joining(
-              child, newRank, deviceOrdinal, hub, new Joining.Parent(member.children(), ranks))
-          .join();
+      return Joining.join(
+          child,
+          keys.ofChild(name, child.uniqueId()),
+          newRank,
+          deviceOrdinal,
+          hub,
+          new Joining.Parent(member.children(), ranks));
     } catch (CollectiveException | BackendUnavailableException e) {
       member.throwIfFailed(); // a failure is why the others do not come, and says more
       throw e;
@@ -177,11 +183,11 @@ public final class Splitting {
    */
   public static String childName(String parent, String own) {
     String name = parent + "/" + own;
-    int tooMany = name.length() - Ticket.MAX_NAME_CHARS;
+    int tooMany = name.length() - GroupSpec.MAX_NAME_CHARS;
     if (tooMany <= 0) {
       return name;
     }
-    int cutFrom = (Ticket.MAX_NAME_CHARS - ELLIPSIS.length()) / 2;
+    int cutFrom = (GroupSpec.MAX_NAME_CHARS - ELLIPSIS.length()) / 2;
     int cutTo = cutFrom + ELLIPSIS.length() + tooMany;
     if (Character.isLowSurrogate(name.charAt(cutFrom))) {
       cutFrom--;
@@ -195,9 +201,10 @@ public final class Splitting {
   private Rendezvous open(String name, int worldSize, GroupConfig config) {
     try {
       Rendezvous hub =
-          Rendezvous.open(name, worldSize, config, member.localHost(), id -> secret(name, id));
+          Rendezvous.open(
+              name, worldSize, config, member.localHost(), id -> keys.ofChild(name, id));
       hub.start(() -> {});
-      Ticket child = hub.ticket();
+      GroupSpec child = hub.spec();
       member.send(
           new Message.SplitRendezvous(current(), child.uniqueId(), child.host(), child.port(), ""));
       return hub;
@@ -213,40 +220,26 @@ public final class Splitting {
                   "rank %d (%s) could not open %s: %s",
                   rank,
                   ProcessIdentity.current(),
-                  Ticket.label(name),
+                  GroupSpec.label(name),
                   e.getMessage())));
       throw e;
     }
   }
 
-  private Ticket meet(String name, int worldSize, GroupConfig config) {
+  private GroupSpec meet(String name, int worldSize, GroupConfig config) {
     Message.SplitRendezvous where =
-        await(() -> rendezvous, what(current()) + ", the rendezvous of " + Ticket.label(name));
+        await(() -> rendezvous, what(current()) + ", the rendezvous of " + GroupSpec.label(name));
     if (!where.problem().isEmpty()) {
       throw new CollectiveException(where.problem());
     }
-    return new Ticket(
-        name,
-        worldSize,
-        where.uniqueId(),
-        where.host(),
-        where.port(),
-        secret(name, where.uniqueId()),
-        config);
-  }
-
-  // Frames are authenticated but not encrypted, so no secret may be sent; every member of the
-  // parent can derive the child's secret. The unique id is random, so no two children have the same
-  // secret.
-  private byte[] secret(String name, byte[] uniqueId) {
-    return Crypto.derive(ticket.secret(), "split", name, uniqueId);
+    return new GroupSpec(name, worldSize, where.uniqueId(), where.host(), where.port(), config);
   }
 
   private GroupConfig childConfig(int... ranks) {
     // The parent occupies its port.
-    return ticket.config().toBuilder()
+    return spec.config().toBuilder()
         .rendezvousPort(0)
-        .gpusPerNode(NodeShape.of(ranks, ticket.config().gpusPerNode()))
+        .gpusPerNode(NodeShape.of(ranks, spec.config().gpusPerNode()))
         .build();
   }
 
@@ -255,11 +248,11 @@ public final class Splitting {
   }
 
   private long deadlineNanos() {
-    return System.nanoTime() + ticket.config().joinTimeout().toNanos() + GRACE_NANOS;
+    return System.nanoTime() + spec.config().joinTimeout().toNanos() + GRACE_NANOS;
   }
 
   private String what(int split) {
-    return String.format(Locale.ROOT, "split #%d of %s", split, ticket.label());
+    return String.format(Locale.ROOT, "split #%d of %s", split, spec.label());
   }
 
   /**
@@ -286,7 +279,7 @@ public final class Splitting {
       if (!member.isDestroyed()) {
         member.send(
             Failure.abortedHere(
-                rank, String.format(Locale.ROOT, "closed %s in %s", ticket.label(), what)));
+                rank, String.format(Locale.ROOT, "closed %s in %s", spec.label(), what)));
       }
       throw member.closed();
     }

@@ -1,6 +1,5 @@
 package io.nvrar.internal.wire;
 
-import java.nio.charset.StandardCharsets;
 import java.security.InvalidKeyException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -36,15 +35,5 @@ public final class Crypto {
     } catch (NoSuchAlgorithmException | InvalidKeyException e) {
       throw new IllegalStateException("this Java has no HmacSHA256", e);
     }
-  }
-
-  /** Derives a key for a named purpose. {@code secret} cannot be computed from it. */
-  public static byte[] derive(byte[] secret, String purpose, String name, byte[] nonce) {
-    Mac mac = hmac(secret);
-    mac.update(("nvrar " + purpose + "\0").getBytes(StandardCharsets.UTF_8));
-    mac.update((byte) nonce.length);
-    mac.update(nonce);
-    mac.update(name.getBytes(StandardCharsets.UTF_8));
-    return mac.doFinal();
   }
 }

@@ -52,13 +52,13 @@ public record Failure(
     // The hub forwards the message with additional text, so the message is truncated to fit.
     message = Printable.of(message, MAX_MESSAGE_CHARS);
     host = Printable.of(host, ProcessIdentity.MAX_CHARS);
-    if (missing.length > Ticket.MAX_WORLD_SIZE) {
+    if (missing.length > GroupSpec.MAX_WORLD_SIZE) {
       throw new IllegalArgumentException(
           String.format(
               Locale.ROOT,
               "a failure with %d missing ranks, the limit is %d",
               missing.length,
-              Ticket.MAX_WORLD_SIZE));
+              GroupSpec.MAX_WORLD_SIZE));
     }
   }
 

@@ -1,10 +1,8 @@
 package io.nvrar.internal.wire;
 
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.Arrays;
-import javax.crypto.Mac;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -32,7 +30,6 @@ public final class Handshake {
   private static final int CLIENT_MAGIC = 0x4e565243; // "NVRC"
   private static final int SERVER_MAGIC = 0x4e565253; // "NVRS"
   private static final int NONCE_BYTES = 32;
-  private static final int ID_BYTES = 16;
   private static final int SERVER_SIGNED_BYTES = SERVER_HELLO_BYTES - Crypto.MAC_BYTES;
 
   /** The role of the connecting process. */
@@ -58,10 +55,10 @@ public final class Handshake {
   @SuppressWarnings("ArrayRecordComponent") // handed to one FramedChannel
   public record Keys(byte[] toServer, byte[] toClient) {}
 
-  private final byte[] secret;
+  private final GroupKeys keys;
 
-  public Handshake(Ticket ticket) {
-    secret = ticket.secret();
+  public Handshake(GroupKeys keys) {
+    this.keys = keys;
   }
 
   public byte[] clientHello(Role role, int rank) {
@@ -70,7 +67,7 @@ public final class Handshake {
         .put(TicketCodec.PROTOCOL_VERSION)
         .put(role.code)
         .putShort((short) rank)
-        .put(ticketId())
+        .put(keys.id())
         .put(Crypto.random(NONCE_BYTES))
         .array();
   }
@@ -86,9 +83,10 @@ public final class Handshake {
     ByteBuffer hello = ByteBuffer.wrap(clientHello).position(5);
     Role role = Role.of(hello.get());
     int rank = hello.getShort();
-    byte[] id = new byte[ID_BYTES];
+    byte[] own = keys.id();
+    byte[] id = new byte[own.length];
     hello.get(id);
-    if (role == null || !MessageDigest.isEqual(id, ticketId())) {
+    if (role == null || !MessageDigest.isEqual(id, own)) {
       return null;
     }
     return new Claim(role, rank);
@@ -109,7 +107,7 @@ public final class Handshake {
   }
 
   public byte[] clientProof(byte[] clientHello, byte[] serverHello) {
-    return mac("client", clientHello, serverHello);
+    return keys.mac("client", clientHello, serverHello);
   }
 
   public boolean isClient(byte[] clientHello, byte[] serverHello, byte[] proof) {
@@ -117,7 +115,7 @@ public final class Handshake {
   }
 
   public byte[] admission(byte[] clientHello, byte[] serverHello) {
-    return mac("admitted", clientHello, serverHello);
+    return keys.mac("admitted", clientHello, serverHello);
   }
 
   public boolean isAdmission(byte[] clientHello, byte[] serverHello, byte[] answer) {
@@ -126,23 +124,11 @@ public final class Handshake {
 
   public Keys keys(byte[] clientHello, byte[] serverHello) {
     return new Keys(
-        mac("key to server", clientHello, serverHello),
-        mac("key to client", clientHello, serverHello));
+        keys.mac("key to server", clientHello, serverHello),
+        keys.mac("key to client", clientHello, serverHello));
   }
 
   private byte[] serverMac(byte[] clientHello, byte[] serverHello) {
-    return mac("server", clientHello, Arrays.copyOf(serverHello, SERVER_SIGNED_BYTES));
-  }
-
-  private byte[] ticketId() {
-    return Arrays.copyOf(mac("id", new byte[0], new byte[0]), ID_BYTES);
-  }
-
-  private byte[] mac(String word, byte[] first, byte[] second) {
-    Mac mac = Crypto.hmac(secret);
-    mac.update(("nvrar " + word + "\0").getBytes(StandardCharsets.US_ASCII));
-    mac.update(first);
-    mac.update(second);
-    return mac.doFinal();
+    return keys.mac("server", clientHello, Arrays.copyOf(serverHello, SERVER_SIGNED_BYTES));
   }
 }

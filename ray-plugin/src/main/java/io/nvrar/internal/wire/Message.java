@@ -147,13 +147,13 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
     private static final int[] NONE = {};
 
     public Split {
-      if (ranks.length > Ticket.MAX_WORLD_SIZE) {
+      if (ranks.length > GroupSpec.MAX_WORLD_SIZE) {
         throw new IllegalArgumentException(
             String.format(
                 Locale.ROOT,
                 "a split that names %d ranks, the limit is %d",
                 ranks.length,
-                Ticket.MAX_WORLD_SIZE));
+                GroupSpec.MAX_WORLD_SIZE));
       }
     }
 

@@ -37,9 +37,9 @@ public record ProcessIdentity(String host, long pid, String machine) {
   }
 
   /** The identity of rank 0; before {@code members} are known, only its host is. */
-  public static ProcessIdentity ofRankZero(Ticket ticket, Message.@Nullable Members members) {
+  public static ProcessIdentity ofRankZero(GroupSpec spec, Message.@Nullable Members members) {
     return members == null
-        ? new ProcessIdentity(ticket.host(), 0, "")
+        ? new ProcessIdentity(spec.host(), 0, "")
         : members.inRankOrder()[0].process();
   }
 

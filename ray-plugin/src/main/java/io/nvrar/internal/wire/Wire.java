@@ -25,7 +25,7 @@ public final class Wire {
    * The largest size of one object: the introduction of all members, of which each has a share of
    * less than 4 KiB.
    */
-  public static final int MAX_BYTES = Ticket.MAX_WORLD_SIZE * 4096;
+  public static final int MAX_BYTES = GroupSpec.MAX_WORLD_SIZE * 4096;
 
   private static final int MAX_REASON_CHARS = 200;
 

@@ -12,6 +12,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
 import io.nvrar.internal.member.Dialer;
 import io.nvrar.internal.wire.Handshake;
+import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
 import io.nvrar.standalone.ForkedMember;
 import io.nvrar.standalone.Forks;
@@ -90,7 +91,10 @@ class DriverLossTest {
     Duration limit = Duration.ofSeconds(TestBackend.isCuda() ? 5 : 1);
     GroupConfig config = Members.config().joinTimeout(limit).build();
     byte[] ticket = Groups.createTicket("driven", 2, config, Members.HOST);
-    new Dialer(TicketCodec.decode(ticket), Handshake.Role.OBSERVER, 0).dial(limit).close();
+    Ticket decoded = TicketCodec.decode(ticket);
+    new Dialer(decoded.spec(), new Handshake(decoded.keys()), Handshake.Role.OBSERVER, 0)
+        .dial(limit)
+        .close();
     joinObserved(ticket);
     Thread.sleep(limit.toMillis());
     assertThat(members.get(0).failure()).isNull();

@@ -109,8 +109,8 @@ class HandshakeAttackTest {
         .isInstanceOf(CollectiveException.class)
         .hasMessageContaining("it does not know the ticket's secret");
     // One who knows the ticket's id but not its secret gets the server's proof, and no further.
-    Handshake right = new Handshake(ticket);
-    Handshake guess = new Handshake(wrong);
+    Handshake right = new Handshake(ticket.keys());
+    Handshake guess = new Handshake(wrong.keys());
     try (RawClient stranger = new RawClient(ticket)) {
       byte[] hello = right.clientHello(Handshake.Role.MEMBER, 1);
       stranger.write(hello);
@@ -124,7 +124,7 @@ class HandshakeAttackTest {
 
   @Test
   void aReplayedConversationIsHungUpOn() throws Exception {
-    Handshake handshake = new Handshake(ticket);
+    Handshake handshake = new Handshake(ticket.keys());
     byte[] hello = handshake.clientHello(Handshake.Role.MEMBER, 1);
     byte[] proof;
     byte[] answer;
@@ -144,7 +144,7 @@ class HandshakeAttackTest {
 
   @Test
   void aProofForOneRankOrRoleIsNoneForAnother() throws Exception {
-    Handshake handshake = new Handshake(ticket);
+    Handshake handshake = new Handshake(ticket.keys());
     byte[] asObserver = handshake.clientHello(Handshake.Role.OBSERVER, 0);
     byte[] asMember = asObserver.clone();
     asMember[5] = 0;
@@ -190,7 +190,7 @@ class HandshakeAttackTest {
   /** With a hello that has the ticket's id, so that the hub goes as far with it as it ever does. */
   @Test
   void aFloodOfStrangersTakesAFewKilobytesEach() throws Exception {
-    byte[] hello = new Handshake(ticket).clientHello(Handshake.Role.MEMBER, 1);
+    byte[] hello = new Handshake(ticket.keys()).clientHello(Handshake.Role.MEMBER, 1);
     byte[] wrongProof = new byte[Handshake.CLIENT_PROOF_BYTES];
     ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
     long hub =
@@ -216,7 +216,7 @@ class HandshakeAttackTest {
   @Test
   void aByteASecondEndsAtTheDeadline() throws Exception {
     try (RawClient slow = new RawClient(ticket)) {
-      byte[] hello = new Handshake(ticket).clientHello(Handshake.Role.MEMBER, 1);
+      byte[] hello = new Handshake(ticket.keys()).clientHello(Handshake.Role.MEMBER, 1);
       long start = System.nanoTime();
       int sent = 0;
       try {
@@ -268,7 +268,9 @@ class HandshakeAttackTest {
   void aFrameWithAForgedMacEndsTheConnection() throws Exception {
     FramedChannel forged =
         new FramedChannel(
-            new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5)).channel(),
+            new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+                .dial(Duration.ofSeconds(5))
+                .channel(),
             new byte[32],
             new byte[32]);
     forged.send(new Message.Heartbeat());

@@ -4,11 +4,9 @@ import static io.nvrar.fuzz.FuzzProperties.holds;
 import static io.nvrar.fuzz.FuzzProperties.sentence;
 import static io.nvrar.fuzz.FuzzProperties.withinMemory;
 
-import io.nvrar.GroupConfig;
-import io.nvrar.internal.wire.Crypto;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.ScriptedChannel;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.util.Arrays;
 
@@ -23,16 +21,7 @@ public final class HandshakeFuzzer {
   private static final int ID_BYTES = 16;
   private static final long MAX_BYTES = 64 * 1024;
 
-  private static final Handshake HANDSHAKE =
-      new Handshake(
-          new Ticket(
-              "fuzzed",
-              2,
-              new byte[128],
-              "127.0.0.1",
-              1,
-              Crypto.random(Ticket.SECRET_BYTES),
-              GroupConfig.builder().build()));
+  private static final Handshake HANDSHAKE = new Handshake(GroupKeys.random());
 
   private HandshakeFuzzer() {}
 

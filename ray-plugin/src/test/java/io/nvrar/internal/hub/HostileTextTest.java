@@ -6,6 +6,7 @@ import com.esotericsoftware.kryo.kryo5.io.Output;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
@@ -45,7 +46,7 @@ class HostileTextTest {
           new byte[128],
           "127.0.0.1",
           1,
-          new byte[Ticket.SECRET_BYTES],
+          new byte[GroupKeys.SECRET_BYTES],
           GroupConfig.builder().build());
 
   /** Each with one place that is the sender's to fill. */
@@ -155,7 +156,7 @@ class HostileTextTest {
 
   /** A hub with two members and an observer whose connections keep what is said to them. */
   private static final class Hub {
-    private final Coordinator coordinator = new Coordinator(TICKET, () -> VIEW, 0);
+    private final Coordinator coordinator = new Coordinator(TICKET.spec(), () -> VIEW, 0);
     private final List<ScriptedChannel> sockets = new ArrayList<>();
     private final List<Peer> peers = new ArrayList<>();
     private long now;

@@ -4,11 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.awaitility.Awaitility.await;
 
 import io.nvrar.internal.member.Dialer;
-import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Handshake;
-import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
@@ -44,14 +43,10 @@ class HubEndTest {
         }
       };
 
-  private static Rendezvous start() {
-    Rendezvous hub =
-        Rendezvous.open(
-            "mute",
-            2,
-            Members.config().build(),
-            Members.HOST,
-            id -> Crypto.random(Ticket.SECRET_BYTES));
+  private final GroupKeys keys = GroupKeys.random();
+
+  private Rendezvous start() {
+    Rendezvous hub = Rendezvous.open("mute", 2, Members.config().build(), Members.HOST, id -> keys);
     hub.start(() -> {});
     return hub;
   }
@@ -60,7 +55,8 @@ class HubEndTest {
   void anObserverThatHasNotGreetedIsTold() throws Exception {
     Rendezvous hub = start();
     try (FramedChannel observer =
-        new Dialer(hub.ticket(), Handshake.Role.OBSERVER, 0).dial(Duration.ofSeconds(5))) {
+        new Dialer(hub.spec(), new Handshake(keys), Handshake.Role.OBSERVER, 0)
+            .dial(Duration.ofSeconds(5))) {
       hub.discard("enough");
       assertThat(RawClient.firstMessage(observer))
           .isInstanceOfSatisfying(
@@ -74,7 +70,7 @@ class HubEndTest {
   void anErrorThatCannotBePrintedEndsItToo() {
     Rendezvous hub = start();
     hub.show(BROKEN);
-    try (GroupObserver observer = Groups.observe(TicketCodec.encode(hub.ticket()))) {
+    try (GroupObserver observer = Groups.observe(TicketCodec.encode(keys.ticket(hub.spec())))) {
       hub.discard("enough");
       assertThat(hub.awaitEnd(TimeUnit.SECONDS.toNanos(5))).isTrue();
       await().atMost(Duration.ofSeconds(5)).until(() -> observer.failure() != null);

@@ -7,6 +7,7 @@ import static io.nvrar.fuzz.FuzzProperties.withinMemory;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
@@ -39,7 +40,7 @@ public final class HubFuzzer {
           new byte[128],
           "127.0.0.1",
           1,
-          new byte[Ticket.SECRET_BYTES],
+          new byte[GroupKeys.SECRET_BYTES],
           GroupConfig.builder().build());
   private static final Wire WIRE = new Wire();
 
@@ -56,7 +57,7 @@ public final class HubFuzzer {
   }
 
   private static void talk(ByteBuffer in) {
-    Coordinator hub = new Coordinator(TICKET, () -> RankZeroView.NOTHING, 0);
+    Coordinator hub = new Coordinator(TICKET.spec(), () -> RankZeroView.NOTHING, 0);
     List<Peer> peers = new ArrayList<>();
     for (int i = 0; i < 4; i++) {
       Handshake.Role role = next(in) % 4 == 3 ? Handshake.Role.OBSERVER : Handshake.Role.MEMBER;

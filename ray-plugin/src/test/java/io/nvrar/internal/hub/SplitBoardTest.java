@@ -3,10 +3,10 @@ package io.nvrar.internal.hub;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.GroupConfig;
+import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Hosts;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
@@ -21,8 +21,7 @@ class SplitBoardTest {
 
   private final SplitBoard board =
       new SplitBoard(
-          new Ticket(
-              "tp", 4, new byte[0], "A", 1, new byte[Ticket.SECRET_BYTES], GroupConfig.defaults()),
+          new GroupSpec("tp", 4, new byte[0], "A", 1, GroupConfig.defaults()),
           (rank, message) -> places.put(rank, ((Message.SplitPlaces) message).ranks()),
           () -> {
             questions++;

@@ -119,7 +119,9 @@ class TicketHolderTest {
     byte[] bytes = ticket(Members.config().joinTimeout(limit));
     Ticket ticket = TicketCodec.decode(bytes);
     try (Members members = join(bytes);
-        FramedChannel silent = new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(limit)) {
+        FramedChannel silent =
+            new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+                .dial(limit)) {
       long start = System.nanoTime();
       boolean open = true;
       while (open && System.nanoTime() - start < TimeUnit.SECONDS.toNanos(10)) {

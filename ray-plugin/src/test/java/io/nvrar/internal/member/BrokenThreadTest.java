@@ -47,11 +47,12 @@ class BrokenThreadTest {
     byte[] bytes = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
     Ticket ticket = TicketCodec.decode(bytes);
     FramedChannel framed =
-        new Dialer(ticket, Handshake.Role.OBSERVER, 0).dial(Duration.ofSeconds(5));
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.OBSERVER, 0)
+            .dial(Duration.ofSeconds(5));
     List<Throwable> broken = new CopyOnWriteArrayList<>();
     AtomicInteger ends = new AtomicInteger();
     Error thrown = new StackOverflowError("as by a deep recursion");
-    new ControlChannel(framed, ticket)
+    new ControlChannel(framed, ticket.spec())
         .start(
             "nvrar-broken",
             new ControlChannel.Listener() {

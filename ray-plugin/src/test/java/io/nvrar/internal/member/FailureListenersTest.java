@@ -25,7 +25,7 @@ class FailureListenersTest {
     AtomicInteger refusals = new AtomicInteger(2);
     FailureListeners listeners =
         new FailureListeners(
-            ticket,
+            ticket.spec(),
             0,
             new Monitor(),
             () -> refusals.get() < 2, // as the failure comes with the first attempt

@@ -42,8 +42,17 @@ class FailureLookTest {
     GroupConfig config = Members.config().heartbeatLimit(LIMIT).build();
     bytes = Groups.createTicket("look", 2, config, Members.HOST);
     Ticket ticket = TicketCodec.decode(bytes);
-    FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5));
-    member = new Member(ticket, 1, new ControlChannel(framed, ticket), Members.HOST, null);
+    FramedChannel framed =
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+            .dial(Duration.ofSeconds(5));
+    member =
+        new Member(
+            ticket.spec(),
+            ticket.keys(),
+            1,
+            new ControlChannel(framed, ticket.spec()),
+            Members.HOST,
+            null);
     member.start();
     communicator = TestBackend.prepare(ticket, 1);
     member.own(communicator, true);

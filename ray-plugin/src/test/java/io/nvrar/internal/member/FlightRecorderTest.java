@@ -12,6 +12,7 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.flight.FlightFile;
 import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.internal.wire.Failure;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
@@ -67,13 +68,13 @@ class FlightRecorderTest {
         NativeCommunicator.uniqueId(Backend.CPU),
         Members.HOST,
         1,
-        new byte[Ticket.SECRET_BYTES],
+        new byte[GroupKeys.SECRET_BYTES],
         Members.config().backend(Backend.CPU).gpusPerNode(1).build());
   }
 
   private static NativeCommunicator prepare(Ticket ticket, int rank) {
     return NativeCommunicator.prepare(
-        ticket.label(),
+        ticket.spec().label(),
         Backend.CPU,
         0,
         rank,
@@ -89,7 +90,7 @@ class FlightRecorderTest {
 
   private static FlightRecorder start(
       Ticket ticket, NativeCommunicator member, Message.MemberInfo... members) {
-    FlightRecorder recorder = new FlightRecorder(ticket, 0);
+    FlightRecorder recorder = new FlightRecorder(ticket.spec(), 0);
     recorder.start(
         member, new Message.Members(members), Failure.of(Failure.Kind.ABORTED, "enough"));
     return recorder;

@@ -16,6 +16,7 @@ import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.ProcessIdentity;
@@ -80,7 +81,7 @@ class JoinTest {
               NativeCommunicator.uniqueId(TestBackend.backend()),
               Members.HOST,
               mute.getLocalPort(),
-              Crypto.random(Ticket.SECRET_BYTES),
+              Crypto.random(GroupKeys.SECRET_BYTES),
               Members.config().joinTimeout(Duration.ofHours(1)).build());
       byte[] bytes = TicketCodec.encode(ticket);
       assertThatThrownBy(() -> Groups.observe(bytes, Duration.ofSeconds(1)))
@@ -176,7 +177,8 @@ class JoinTest {
     CollectiveGroup zero = joining.get();
     CollectiveGroup one = joiningToo.get();
     try (FramedChannel second =
-        new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5))) {
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+            .dial(Duration.ofSeconds(5))) {
       second.send(Failure.of(Failure.Kind.UNAVAILABLE, "no library here"));
       second.send(new Message.Goodbye());
       Thread.sleep(500);
@@ -222,7 +224,8 @@ class JoinTest {
     Future<CollectiveGroup> zero = join(bytes, 0);
     try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket));
         FramedChannel two =
-            new Dialer(ticket, Handshake.Role.MEMBER, 2).dial(Duration.ofSeconds(5))) {
+            new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 2)
+                .dial(Duration.ofSeconds(5))) {
       two.send(new Message.Heartbeat());
       assertThat(Members.failureOf(zero))
           .isInstanceOfSatisfying(
@@ -535,8 +538,17 @@ class JoinTest {
     byte[] bytes = ticket(2);
     Ticket ticket = TicketCodec.decode(bytes);
     Future<CollectiveGroup> zero = join(bytes, 0);
-    FramedChannel framed = new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5));
-    Member one = new Member(ticket, 1, new ControlChannel(framed, ticket), Members.HOST, null);
+    FramedChannel framed =
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+            .dial(Duration.ofSeconds(5));
+    Member one =
+        new Member(
+            ticket.spec(),
+            ticket.keys(),
+            1,
+            new ControlChannel(framed, ticket.spec()),
+            Members.HOST,
+            null);
     one.start();
     Thread.sleep(200); // it looks for its library and its device now
     long start = System.nanoTime();
@@ -558,7 +570,9 @@ class JoinTest {
     Future<CollectiveGroup> zero = join(bytes, 0);
     List<FramedChannel> both = new ArrayList<>();
     for (int i = 0; i < 2; i++) {
-      both.add(new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5)));
+      both.add(
+          new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+              .dial(Duration.ofSeconds(5)));
       both.get(i).send(new Message.Heartbeat());
     }
     Thread.sleep(200); // they look for their library and their device now
@@ -573,7 +587,9 @@ class JoinTest {
     byte[] bytes = ticket(2);
     Ticket ticket = TicketCodec.decode(bytes);
     Future<CollectiveGroup> zero = join(bytes, 0);
-    new Dialer(ticket, Handshake.Role.MEMBER, 1).dial(Duration.ofSeconds(5)).close();
+    new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
+        .dial(Duration.ofSeconds(5))
+        .close();
     Thread.sleep(200);
     closeAll(join(bytes, 1), zero);
   }
@@ -649,7 +665,8 @@ class JoinTest {
 
   private static FramedChannel dial(Ticket ticket, int rank) throws Exception {
     FramedChannel channel =
-        new Dialer(ticket, Handshake.Role.MEMBER, rank).dial(Duration.ofSeconds(5));
+        new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, rank)
+            .dial(Duration.ofSeconds(5));
     channel.send(new Message.Heartbeat());
     return channel;
   }

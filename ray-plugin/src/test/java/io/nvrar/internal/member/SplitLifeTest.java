@@ -14,9 +14,9 @@ import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.hub.Rendezvous;
-import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.FramedChannel;
+import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;
@@ -178,13 +178,12 @@ class SplitLifeTest {
   void aGroupThatIsStillBeingCreatedEndsWithItsParent() throws Exception {
     GroupConfig config = Members.config().build();
     byte[] ticket = Groups.createTicket("parent", 2, config, Members.HOST);
-    Children children = new Children(TicketCodec.decode(ticket));
-    Rendezvous hub =
-        Rendezvous.open(
-            "parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
+    Children children = new Children(TicketCodec.decode(ticket).spec());
+    GroupKeys keys = GroupKeys.random();
+    Rendezvous hub = Rendezvous.open("parent/0", 2, config, Members.HOST, id -> keys);
     hub.start(() -> {});
     Joining.Parent parent = new Joining.Parent(children, new int[] {3, 1});
-    Future<?> waiting = threads.submit(() -> new Joining(hub.ticket(), 0, 0, hub, parent).join());
+    Future<?> waiting = threads.submit(() -> Joining.join(hub.spec(), keys, 0, 0, hub, parent));
     Thread.sleep(300);
     long start = System.nanoTime();
     children.parentFailed(Failure.timeout("ranks 1, 2 have not come", 1, 2));
@@ -202,14 +201,13 @@ class SplitLifeTest {
   void whoFindsAPeerGoneWhileTheDriverDestroysAllSaysThatAndNotWhatIsMissing() throws Exception {
     GroupConfig config = Members.config().build();
     byte[] bytes = Groups.createTicket("parent", 2, config, Members.HOST);
-    Children children = new Children(TicketCodec.decode(bytes));
-    Rendezvous hub =
-        Rendezvous.open(
-            "parent/0", 2, config, Members.HOST, id -> Crypto.random(Ticket.SECRET_BYTES));
+    Children children = new Children(TicketCodec.decode(bytes).spec());
+    GroupKeys keys = GroupKeys.random();
+    Rendezvous hub = Rendezvous.open("parent/0", 2, config, Members.HOST, id -> keys);
     hub.start(() -> {});
-    Ticket ticket = hub.ticket();
+    Ticket ticket = keys.ticket(hub.spec());
     Joining.Parent parent = new Joining.Parent(children, new int[] {0, 1});
-    Future<?> joining = threads.submit(() -> new Joining(ticket, 0, 0, hub, parent).join());
+    Future<?> joining = threads.submit(() -> Joining.join(hub.spec(), keys, 0, 0, hub, parent));
     try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
       byte[] descriptor;
       try (NativeCommunicator gone = TestBackend.prepare(ticket, 1)) {

@@ -59,7 +59,7 @@ final class FuzzSeeds {
     byte[] body = wire.write(ticket);
     write(corpora, "TicketFuzzer", "valid-body", prefixed((byte) 1, body));
     write(corpora, "TicketFuzzer", "valid", prefixed((byte) 0, TicketCodec.encode(ticket)));
-    byte[] hello = new Handshake(ticket).clientHello(Handshake.Role.MEMBER, 1);
+    byte[] hello = new Handshake(ticket.keys()).clientHello(Handshake.Role.MEMBER, 1);
     write(corpora, "HandshakeFuzzer", "valid-hello", prefixed(SIGNED, hello));
     write(corpora, "HubFuzzer", "valid-life", HexFormat.of().parseHex(LIFE));
   }

@@ -96,7 +96,7 @@ class TicketCodecTest {
         GroupConfig.builder()
             .tuning(TuningTable.of(Collections.nCopies(TuningTable.MAX_RULES, largest)))
             .build();
-    byte[] bytes = TicketCodec.encode(ticket("\u20ac".repeat(Ticket.MAX_NAME_CHARS), config));
+    byte[] bytes = TicketCodec.encode(ticket("\u20ac".repeat(GroupSpec.MAX_NAME_CHARS), config));
     assertThat(TicketCodec.decode(bytes).config()).isEqualTo(config);
     assertThat(bytes.length).isLessThan(5120);
   }
