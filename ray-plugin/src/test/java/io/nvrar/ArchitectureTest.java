@@ -18,10 +18,10 @@ import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
 import io.nvrar.internal.AtomicFiles;
+import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.loading.NativeFiles;
 import io.nvrar.internal.member.Splitting;
 import io.nvrar.internal.wire.GroupKeys;
-import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Ticket;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -77,8 +77,8 @@ class ArchitectureTest {
           .definedBy("io.nvrar.internal.member..")
           .layer("call")
           .definedBy("io.nvrar.internal.call..")
-          .layer("hub")
-          .definedBy("io.nvrar.internal.hub..")
+          .layer("channel")
+          .definedBy("io.nvrar.internal.channel..")
           .layer("wire")
           .definedBy("io.nvrar.internal.wire..")
           .layer("flight")
@@ -99,19 +99,27 @@ class ArchitectureTest {
           .mayOnlyBeAccessedByLayers("standalone")
           .whereLayer("call")
           .mayOnlyBeAccessedByLayers("member")
-          .whereLayer("hub")
+          .whereLayer("channel")
           .mayOnlyBeAccessedByLayers("member", "standalone")
           .whereLayer("wire")
-          .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone", "ray")
+          .mayOnlyBeAccessedByLayers("channel", "call", "member", "standalone", "ray")
           .whereLayer("flight")
           .mayOnlyBeAccessedByLayers("member", "ray")
           .whereLayer("device")
-          .mayOnlyBeAccessedByLayers("hub", "call", "member", "standalone", "ray")
+          .mayOnlyBeAccessedByLayers("channel", "call", "member", "standalone", "ray")
           .whereLayer("tuning")
           .mayOnlyBeAccessedByLayers("ray")
           .whereLayer("binding")
           .mayOnlyBeAccessedByLayers(
-              "device", "flight", "tuning", "call", "hub", "member", "wire", "standalone", "ray")
+              "device",
+              "flight",
+              "tuning",
+              "call",
+              "channel",
+              "member",
+              "wire",
+              "standalone",
+              "ray")
           .whereLayer("loading")
           .mayOnlyBeAccessedByLayers("binding", "device", "member");
 
@@ -177,7 +185,7 @@ class ArchitectureTest {
           .that()
           .resideInAnyPackage("io.nvrar.internal..", "io.nvrar.standalone..")
           .and()
-          .doNotHaveFullyQualifiedName("io.nvrar.internal.wire.Sockets")
+          .doNotHaveFullyQualifiedName("io.nvrar.internal.channel.Sockets")
           .should()
           .callMethodWhere(
               target(name("open"))

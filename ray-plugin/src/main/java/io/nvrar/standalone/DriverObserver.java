@@ -1,18 +1,18 @@
 package io.nvrar.standalone;
 
 import io.nvrar.CollectiveException;
-import io.nvrar.internal.member.ControlChannel;
-import io.nvrar.internal.member.Dialer;
+import io.nvrar.internal.channel.ControlChannel;
+import io.nvrar.internal.channel.Dialer;
+import io.nvrar.internal.channel.FramedChannel;
+import io.nvrar.internal.channel.Handshake;
+import io.nvrar.internal.channel.Sockets;
 import io.nvrar.internal.member.Monitor;
 import io.nvrar.internal.wire.Failure;
-import io.nvrar.internal.wire.FramedChannel;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.GroupSpec;
-import io.nvrar.internal.wire.Handshake;
 import io.nvrar.internal.wire.Message;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Sockets;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;

@@ -5,7 +5,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
-import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.channel.Rendezvous;
 import io.nvrar.internal.member.Joining;
 import io.nvrar.internal.member.MemberGroup;
 import io.nvrar.internal.wire.GroupKeys;

@@ -20,9 +20,9 @@ class FuzzCorpusTest {
   @ValueSource(
       strings = {
         "io.nvrar.internal.wire.ConfigFuzzer",
-        "io.nvrar.internal.wire.FrameFuzzer",
-        "io.nvrar.internal.hub.HandshakeFuzzer",
-        "io.nvrar.internal.hub.HubFuzzer",
+        "io.nvrar.internal.channel.FrameFuzzer",
+        "io.nvrar.internal.channel.HandshakeFuzzer",
+        "io.nvrar.internal.channel.HubFuzzer",
         "io.nvrar.internal.wire.TicketFuzzer",
         "io.nvrar.internal.flight.FlightFileFuzzer",
         "io.nvrar.tuning.TuningFileFuzzer"

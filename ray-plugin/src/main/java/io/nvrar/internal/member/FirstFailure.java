@@ -4,6 +4,7 @@ import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveTimeoutException;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.internal.binding.NativeCommunicator;
+import io.nvrar.internal.channel.ControlChannel;
 import io.nvrar.internal.events.GroupEvents;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupSpec;

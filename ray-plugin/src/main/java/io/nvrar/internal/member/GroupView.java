@@ -1,7 +1,7 @@
 package io.nvrar.internal.member;
 
 import io.nvrar.internal.binding.NativeCommunicator;
-import io.nvrar.internal.hub.RankZeroView;
+import io.nvrar.internal.channel.RankZeroView;
 import io.nvrar.internal.wire.Hosts;
 
 /** What rank 0's member sees of its group, for the hub in the same process. */

@@ -2,6 +2,7 @@ package io.nvrar.internal.member;
 
 import io.nvrar.internal.binding.NativeCommunicator;
 import io.nvrar.internal.call.RunningCalls;
+import io.nvrar.internal.channel.ControlChannel;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupSpec;

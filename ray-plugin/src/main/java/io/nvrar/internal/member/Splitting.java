@@ -5,7 +5,7 @@ import static java.util.stream.Collectors.joining;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
-import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.channel.Rendezvous;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.GroupSpec;

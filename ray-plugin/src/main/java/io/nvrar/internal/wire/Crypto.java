@@ -9,7 +9,7 @@ import javax.crypto.spec.SecretKeySpec;
 
 /** Cryptographic primitives that every JDK must have, without their checked exceptions. */
 public final class Crypto {
-  static final int MAC_BYTES = 32;
+  public static final int MAC_BYTES = 32;
 
   private Crypto() {}
 
@@ -27,7 +27,7 @@ public final class Crypto {
     }
   }
 
-  static Mac hmac(byte[] key) {
+  public static Mac hmac(byte[] key) {
     try {
       Mac mac = Mac.getInstance("HmacSHA256");
       mac.init(new SecretKeySpec(key, "HmacSHA256"));

@@ -57,7 +57,7 @@ public final class GroupKeys {
   }
 
   /** Authenticates two messages for the purpose that a word names. */
-  byte[] mac(String word, byte[] first, byte[] second) {
+  public byte[] mac(String word, byte[] first, byte[] second) {
     Mac mac = Crypto.hmac(secret);
     mac.update(("nvrar " + word + "\0").getBytes(StandardCharsets.US_ASCII));
     mac.update(first);

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class TicketCodec {
   /** The version of tickets, handshake and messages. */
-  static final byte PROTOCOL_VERSION = 3;
+  public static final byte PROTOCOL_VERSION = 3;
 
   private static final int MAGIC = 0x4e565254; // "NVRT"
   private static final int HEADER_BYTES = 9;

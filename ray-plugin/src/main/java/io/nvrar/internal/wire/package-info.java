@@ -1,6 +1,6 @@
 /**
- * Everything that the processes of a group exchange, and its encoding: tickets, the handshake,
- * frames, messages.
+ * Everything that the processes of a group exchange, and its encoding: tickets, messages, failures,
+ * configurations.
  */
 @NullMarked
 package io.nvrar.internal.wire;

@@ -6,6 +6,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.LinkSecurity;
 import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
+import io.nvrar.internal.channel.Handshake;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;

@@ -7,7 +7,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.LinkSecurity;
 import io.nvrar.MemoryProvider;
 import io.nvrar.TuningTable;
-import io.nvrar.internal.hub.Rendezvous;
+import io.nvrar.internal.channel.Rendezvous;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.Dice;
