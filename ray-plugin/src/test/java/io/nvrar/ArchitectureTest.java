@@ -1,5 +1,6 @@
 package io.nvrar;
 
+import static com.tngtech.archunit.base.DescribedPredicate.describe;
 import static com.tngtech.archunit.core.domain.JavaCall.Predicates.target;
 import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
 import static com.tngtech.archunit.core.domain.properties.HasName.Predicates.name;
@@ -202,13 +203,28 @@ class ArchitectureTest {
   @ArchTest
   static final ArchRule fewKeepASecret =
       fields()
-          .that()
-          .haveRawType(GroupKeys.class)
-          .or()
-          .haveRawType(Ticket.class)
+          .that(
+              describe(
+                  "hold keys or a ticket",
+                  field ->
+                      field.getAllInvolvedRawTypes().stream()
+                          .anyMatch(
+                              type ->
+                                  type.isEquivalentTo(GroupKeys.class)
+                                      || type.isEquivalentTo(Ticket.class))))
           .should()
           .beDeclaredInClassesThat()
           .belongToAnyOf(Handshake.class, Splitting.class);
+
+  @ArchTest
+  static final ArchRule ticketsAreTakenApartAndMadeByTheirOwnRoom =
+      noClasses()
+          .that()
+          .resideOutsideOfPackage("io.nvrar.internal.wire")
+          .should()
+          .callMethod(Ticket.class, "secret")
+          .orShould()
+          .callConstructorWhere(target(owner(assignableTo(Ticket.class))));
 
   /** A second writer by temporary file and rename would forget links or permissions again. */
   @ArchTest

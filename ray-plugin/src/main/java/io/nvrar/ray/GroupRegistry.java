@@ -3,10 +3,10 @@ package io.nvrar.ray;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.internal.Daemon;
+import io.nvrar.internal.wire.Crypto;
 import io.ray.api.id.ActorId;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -75,7 +75,7 @@ final class GroupRegistry {
       }
       group = joiner.get();
       synchronized (this) {
-        hasLeft = left.remove(new LeftTicket(actor, ticket));
+        hasLeft = left.remove(LeftTicket.of(actor, ticket));
         if (hasLeft) {
           memberships.remove(key, joining);
         } else {
@@ -102,7 +102,7 @@ final class GroupRegistry {
     while (true) {
       Membership present;
       synchronized (this) {
-        if (left.remove(new LeftTicket(key.actor, joining.ticket))) {
+        if (left.remove(new LeftTicket(key.actor, joining.digest))) {
           throw gaveUp(key.name);
         }
         present = memberships.get(key);
@@ -218,8 +218,8 @@ final class GroupRegistry {
     synchronized (this) {
       Key key = new Key(actor, name);
       Membership present = memberships.get(key);
-      if (present == null || present.group == null || !Arrays.equals(present.ticket, ticket)) {
-        left.add(new LeftTicket(actor, ticket));
+      if (present == null || present.group == null || !present.digest.equals(digestOf(ticket))) {
+        left.add(LeftTicket.of(actor, ticket));
         if (left.size() > LEFT_KEPT) {
           left.remove(left.iterator().next());
         }
@@ -256,25 +256,30 @@ final class GroupRegistry {
 
   private record Key(ActorId actor, String name) {}
 
+  /** By what a ticket is known here, for a ticket has its group's secret. */
+  private static ByteBuffer digestOf(byte[] ticket) {
+    return ByteBuffer.wrap(Crypto.sha256().digest(ticket));
+  }
+
   /**
    * The actor is part of the key because all actors of a group share one process in Ray's local
    * mode.
    */
-  private record LeftTicket(ActorId actor, ByteBuffer ticket) {
-    LeftTicket(ActorId actor, byte[] ticket) {
-      this(actor, ByteBuffer.wrap(ticket));
+  private record LeftTicket(ActorId actor, ByteBuffer digest) {
+    static LeftTicket of(ActorId actor, byte[] ticket) {
+      return new LeftTicket(actor, digestOf(ticket));
     }
   }
 
   /** A member, or the reservation of one that is joining. */
   private static final class Membership {
-    final byte[] ticket;
+    final ByteBuffer digest;
 
     /** Written once, under the registry's lock. */
     volatile @Nullable CollectiveGroup group;
 
     Membership(byte[] ticket) {
-      this.ticket = ticket;
+      digest = digestOf(ticket);
     }
 
     boolean isClosed() {

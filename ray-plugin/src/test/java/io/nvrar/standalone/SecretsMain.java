@@ -8,7 +8,6 @@ import io.nvrar.ReduceOp;
 import io.nvrar.internal.channel.Dialer;
 import io.nvrar.internal.channel.FramedChannel;
 import io.nvrar.internal.channel.Handshake;
-import io.nvrar.internal.member.MemberGroup;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
@@ -77,16 +76,20 @@ final class SecretsMain {
       CollectiveGroup half = Objects.requireNonNull(group.split(0, rank));
       half.barrier();
       if (rank == 0) {
-        Field field = MemberGroup.class.getDeclaredField("spec");
-        field.setAccessible(true);
-        GroupSpec spec = (GroupSpec) Objects.requireNonNull(field.get(half));
-        GroupKeys keys = TicketCodec.decode(bytes).keys().ofChild(spec.name(), spec.uniqueId());
-        Files.write(split, TicketCodec.encode(keys.ticket(spec)));
+        Object splitting = field(field(half, "member"), "splitting");
+        GroupKeys keys = (GroupKeys) field(splitting, "keys");
+        Files.write(split, TicketCodec.encode(keys.ticket((GroupSpec) field(half, "spec"))));
       }
       say(group, half, buffer, group.device(), group.config(), group.health(), half.health());
       half.close();
     }
     return null;
+  }
+
+  private static Object field(Object of, String name) throws ReflectiveOperationException {
+    Field field = of.getClass().getDeclaredField(name);
+    field.setAccessible(true);
+    return Objects.requireNonNull(field.get(of));
   }
 
   private static void fails(ExecutorService threads, byte[] bytes) {

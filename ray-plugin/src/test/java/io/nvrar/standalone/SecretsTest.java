@@ -48,7 +48,11 @@ class SecretsTest {
     // What is searched holds what it should: the log of every level, texts and exceptions.
     assertThat(Files.readString(output))
         .contains(
-            "DEBUG", "does not know the ticket's secret", "GroupMismatchException", "Ticket[");
+            "DEBUG",
+            "does not know the ticket's secret",
+            "GroupMismatchException",
+            "Ticket[",
+            "GroupKeys[");
 
     for (String group : GROUPS) { // "split" has a secret that was derived
       byte[] ticket = Files.readAllBytes(tickets.resolve(group));

@@ -24,9 +24,9 @@ import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Connects to the rendezvous; both sides prove that they hold the same spec. Tries again until the
- * limit, because a rendezvous under attack drops its oldest unauthenticated connection, which may
- * be this one.
+ * Connects to the rendezvous; both sides prove that they know the group's secret. Tries again until
+ * the limit, because a rendezvous under attack drops its oldest unauthenticated connection, which
+ * may be this one.
  */
 public final class Dialer {
   private static final long ATTEMPT_NANOS = TimeUnit.SECONDS.toNanos(5);

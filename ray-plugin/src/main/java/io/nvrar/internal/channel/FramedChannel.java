@@ -80,7 +80,7 @@ public final class FramedChannel implements Closeable {
   }
 
   /** The remote address of the connection. */
-  public String remoteHost() {
+  String remoteHost() {
     return remoteHost;
   }
 
@@ -169,7 +169,7 @@ public final class FramedChannel implements Closeable {
   }
 
   /** Whether data is waiting for the socket to become writable. */
-  public boolean hasUnsent() {
+  boolean hasUnsent() {
     return !unsent.isEmpty();
   }
 
@@ -191,7 +191,7 @@ public final class FramedChannel implements Closeable {
    * @return false at the end of the stream
    * @throws IOException if the connection broke or the data is not authentic
    */
-  public boolean receiveTurn(Consumer<Message> handler) throws IOException {
+  boolean receiveTurn(Consumer<Message> handler) throws IOException {
     return receive(handler, TURN_BYTES);
   }
 
@@ -273,7 +273,7 @@ public final class FramedChannel implements Closeable {
   }
 
   /** The reason for a connection's end, as a clause for a message. */
-  public static String reason(IOException e) {
+  static String reason(IOException e) {
     String message = e.getMessage();
     return message == null
             || message.contains("Connection reset") // Java's own text

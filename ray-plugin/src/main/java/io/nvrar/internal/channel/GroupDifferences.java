@@ -12,7 +12,7 @@ final class GroupDifferences {
   private GroupDifferences() {}
 
   /**
-   * How {@code hello} differs from the ticket or from another member's, or null.
+   * How {@code hello} differs from the spec or from another member's, or null.
    *
    * @param members by rank; may include that of {@code rank}
    */

@@ -76,13 +76,13 @@ public final class Handshake {
   }
 
   /** Whether these bytes are a client's first message of this protocol. */
-  public boolean isClientHello(byte[] clientHello) {
+  boolean isClientHello(byte[] clientHello) {
     ByteBuffer hello = ByteBuffer.wrap(clientHello);
     return hello.getInt() == CLIENT_MAGIC && hello.get() == TicketCodec.PROTOCOL_VERSION;
   }
 
   /** The claim of {@code clientHello}, or null if it is for another ticket. */
-  public @Nullable Claim claimOf(byte[] clientHello) {
+  @Nullable Claim claimOf(byte[] clientHello) {
     ByteBuffer hello = ByteBuffer.wrap(clientHello).position(5);
     Role role = Role.of(hello.get());
     int rank = hello.getShort();
@@ -95,7 +95,7 @@ public final class Handshake {
     return new Claim(role, rank);
   }
 
-  public byte[] serverHello(byte[] clientHello) {
+  byte[] serverHello(byte[] clientHello) {
     ByteBuffer hello = ByteBuffer.allocate(SERVER_HELLO_BYTES);
     hello.putInt(SERVER_MAGIC).put(TicketCodec.PROTOCOL_VERSION).position(8);
     hello.put(Crypto.random(NONCE_BYTES));
@@ -103,22 +103,22 @@ public final class Handshake {
     return hello.array();
   }
 
-  public boolean isServer(byte[] clientHello, byte[] serverHello) {
+  boolean isServer(byte[] clientHello, byte[] serverHello) {
     return MessageDigest.isEqual(
         serverMac(clientHello, serverHello),
         Arrays.copyOfRange(serverHello, SERVER_SIGNED_BYTES, SERVER_HELLO_BYTES));
   }
 
   public byte[] clientProof(byte[] clientHello, byte[] serverHello) {
-    return keys.mac("client", clientHello, serverHello);
+    return keys.mac(GroupKeys.Proof.CLIENT, clientHello, serverHello);
   }
 
-  public boolean isClient(byte[] clientHello, byte[] serverHello, byte[] proof) {
+  boolean isClient(byte[] clientHello, byte[] serverHello, byte[] proof) {
     return MessageDigest.isEqual(clientProof(clientHello, serverHello), proof);
   }
 
-  public byte[] admission(byte[] clientHello, byte[] serverHello) {
-    return keys.mac("admitted", clientHello, serverHello);
+  byte[] admission(byte[] clientHello, byte[] serverHello) {
+    return keys.mac(GroupKeys.Proof.ADMITTED, clientHello, serverHello);
   }
 
   public boolean isAdmission(byte[] clientHello, byte[] serverHello, byte[] answer) {
@@ -127,11 +127,12 @@ public final class Handshake {
 
   public Keys keys(byte[] clientHello, byte[] serverHello) {
     return new Keys(
-        keys.mac("key to server", clientHello, serverHello),
-        keys.mac("key to client", clientHello, serverHello));
+        keys.mac(GroupKeys.Proof.KEY_TO_SERVER, clientHello, serverHello),
+        keys.mac(GroupKeys.Proof.KEY_TO_CLIENT, clientHello, serverHello));
   }
 
   private byte[] serverMac(byte[] clientHello, byte[] serverHello) {
-    return keys.mac("server", clientHello, Arrays.copyOf(serverHello, SERVER_SIGNED_BYTES));
+    return keys.mac(
+        GroupKeys.Proof.SERVER, clientHello, Arrays.copyOf(serverHello, SERVER_SIGNED_BYTES));
   }
 }

@@ -14,7 +14,7 @@ public final class Heartbeats {
   private final long limitNanos;
   private final long intervalNanos;
 
-  public Heartbeats(GroupConfig config) {
+  Heartbeats(GroupConfig config) {
     limitNanos = config.heartbeatLimit().toNanos();
     intervalNanos =
         Math.max(
@@ -22,7 +22,7 @@ public final class Heartbeats {
             TimeUnit.MILLISECONDS.toNanos(1));
   }
 
-  public long intervalNanos() {
+  long intervalNanos() {
     return intervalNanos;
   }
 
@@ -30,11 +30,11 @@ public final class Heartbeats {
    * Whether a turn took so long that this process must have been paused, so that heartbeats may
    * have arrived that are still unread.
    */
-  public boolean isPause(long turnNanos) {
+  boolean isPause(long turnNanos) {
     return turnNanos > limitNanos / 2;
   }
 
-  public boolean isSilent(long lastHeardNanos, long nowNanos) {
+  boolean isSilent(long lastHeardNanos, long nowNanos) {
     return nowNanos - lastHeardNanos > limitNanos;
   }
 }

@@ -29,7 +29,7 @@ public final class Sockets {
   private static final int PORT_RANGE_BYTES = 64;
 
   /** This process cannot use an address of IPv6. */
-  public static final class NoIpv6Exception extends IOException {
+  static final class NoIpv6Exception extends IOException {
     private static final long serialVersionUID = 1L;
 
     private NoIpv6Exception(String message, Throwable cause) {
@@ -44,7 +44,7 @@ public final class Sockets {
    *
    * @throws NoIpv6Exception if no socket of this process can
    */
-  public static SocketChannel open(InetAddress address) throws IOException {
+  static SocketChannel open(InetAddress address) throws IOException {
     try {
       return address instanceof Inet6Address
           ? SocketChannel.open(StandardProtocolFamily.INET6)
@@ -59,7 +59,7 @@ public final class Sockets {
    *
    * @throws NoIpv6Exception if no socket of this process can
    */
-  public static ServerSocketChannel openServer(InetAddress address) throws IOException {
+  static ServerSocketChannel openServer(InetAddress address) throws IOException {
     try {
       return address instanceof Inet6Address
           ? ServerSocketChannel.open(StandardProtocolFamily.INET6)
@@ -80,7 +80,7 @@ public final class Sockets {
   }
 
   /** The same for a socket that listens, whose port would stay in use. */
-  public static void keepFromPrograms(ServerSocketChannel channel) {
+  static void keepFromPrograms(ServerSocketChannel channel) {
     keepFromPrograms(channel.socket().getLocalPort(), 0);
   }
 
@@ -105,7 +105,7 @@ public final class Sockets {
   }
 
   /** What this JVM resolves names to, as the end of a sentence; "" if there is no restriction. */
-  public static String restriction() {
+  static String restriction() {
     return allowsIpv6()
         ? ""
         : " to an IPv4 address, and this JVM runs with -D" + IPV4_ONLY + "=true";
@@ -120,7 +120,7 @@ public final class Sockets {
    * loopback address}, {@code 172.17.0.1 is an address of this host (docker0)}; null if it leads to
    * another.
    */
-  public static @Nullable String ownership(InetAddress address) {
+  static @Nullable String ownership(InetAddress address) {
     if (address.isLoopbackAddress()) {
       return address.getHostAddress() + " is a loopback address";
     }
@@ -142,7 +142,7 @@ public final class Sockets {
    * The ports that the kernel gives to sockets that ask for any, for a message: {@code 32768 to
    * 60999 (net.ipv4.ip_local_port_range)}.
    */
-  public static String freePorts() {
+  static String freePorts() {
     try (InputStream file = Files.newInputStream(PORT_RANGE)) {
       // In one read, because the kernel gives nothing to a second one.
       String range = new String(file.readNBytes(PORT_RANGE_BYTES), US_ASCII);

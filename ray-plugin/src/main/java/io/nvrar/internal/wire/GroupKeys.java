@@ -56,8 +56,27 @@ public final class GroupKeys {
         spec.config());
   }
 
-  /** Authenticates two messages for the purpose that a word names. */
-  public byte[] mac(String word, byte[] first, byte[] second) {
+  /** What two hellos are authenticated for, or a key is made of them for. */
+  public enum Proof {
+    SERVER("server"),
+    CLIENT("client"),
+    ADMITTED("admitted"),
+    KEY_TO_SERVER("key to server"),
+    KEY_TO_CLIENT("key to client");
+
+    private final String word;
+
+    Proof(String word) {
+      this.word = word;
+    }
+  }
+
+  /** Authenticates two messages. */
+  public byte[] mac(Proof proof, byte[] first, byte[] second) {
+    return mac(proof.word, first, second);
+  }
+
+  private byte[] mac(String word, byte[] first, byte[] second) {
     Mac mac = Crypto.hmac(secret);
     mac.update(("nvrar " + word + "\0").getBytes(StandardCharsets.US_ASCII));
     mac.update(first);

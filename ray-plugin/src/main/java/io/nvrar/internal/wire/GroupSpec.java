@@ -9,11 +9,11 @@ import java.util.Locale;
 import java.util.Objects;
 
 /**
- * What a group is: what its members agree on and may say of it. The secret is in {@link GroupKeys}.
+ * What a group is: what its members agree on. The secret is in {@link GroupKeys}.
  *
  * @param name the group's name, 1 to {@link #MAX_NAME_CHARS} characters
  * @param worldSize the number of members, 1 to {@link #MAX_WORLD_SIZE}
- * @param uniqueId the native unique id
+ * @param uniqueId the native unique id; not for messages and files
  * @param host the address of the rendezvous, as given to {@link Groups#createTicket}
  * @param port its TCP port
  * @param config the configuration of all members

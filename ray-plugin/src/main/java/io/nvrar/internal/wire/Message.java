@@ -186,7 +186,8 @@ public sealed interface Message permits Failure, Message.Greeting, Message.Notic
 
   /**
    * From a new group's rank 0 through the hub to its other members: the address of their
-   * rendezvous. Together with this group's secret, which is not sent, it forms a ticket.
+   * rendezvous. From its unique id and this group's secret, which is not sent, follow the new
+   * group's keys.
    *
    * @param problem why there is no rendezvous; empty if there is one
    */

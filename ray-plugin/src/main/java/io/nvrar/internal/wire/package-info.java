@@ -1,6 +1,6 @@
 /**
- * Everything that the processes of a group exchange, and its encoding: tickets, messages, failures,
- * configurations.
+ * What is sent, and its encoding: tickets, messages, failures, configurations; what a group is, and
+ * its keys.
  */
 @NullMarked
 package io.nvrar.internal.wire;

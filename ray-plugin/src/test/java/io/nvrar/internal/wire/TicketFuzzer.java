@@ -42,7 +42,7 @@ public final class TicketFuzzer {
     Ticket ticket = WIRE.read(body, 0, body.length, Ticket.class);
     byte[] bytes = WIRE.write(ticket);
     Ticket again = WIRE.read(bytes, 0, bytes.length, Ticket.class);
-    holds(again.equals(ticket) && again.config().equals(ticket.config()), "another ticket");
+    holds(Arrays.equals(WIRE.write(again), bytes), "another ticket");
     String secret = HexFormat.of().formatHex(ticket.secret());
     holds(!ticket.toString().contains(secret), "the secret in the ticket's text");
   }
