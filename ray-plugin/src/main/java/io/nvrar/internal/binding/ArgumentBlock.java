@@ -16,7 +16,7 @@ final class ArgumentBlock {
   private int capacity;
   private ByteBuffer structs = ByteBuffer.allocate(0);
 
-  /** Where a call writes so many bytes. */
+  /** Memory for the structs of a call, at least {@code bytes}. */
   ByteBuffer room(Call call, int bytes) {
     if (bytes > capacity) {
       int wanted = Math.max(BYTES_MIN, Math.max(bytes, 2 * capacity));

@@ -176,16 +176,17 @@ public final class Call {
 
   /** Adds a send to a batch. */
   public Call addSend(DeviceBuffer buffer, int peer) {
-    add(buffer);
-    sends[size - 1] = true;
-    peers[size - 1] = peer;
-    return this;
+    return addTransfer(true, buffer, peer);
   }
 
   /** Adds a recv to a batch. */
   public Call addRecv(DeviceBuffer buffer, int peer) {
+    return addTransfer(false, buffer, peer);
+  }
+
+  private Call addTransfer(boolean isSend, DeviceBuffer buffer, int peer) {
     add(buffer);
-    sends[size - 1] = false;
+    sends[size - 1] = isSend;
     peers[size - 1] = peer;
     return this;
   }
@@ -263,12 +264,12 @@ public final class Call {
     return buffers[index];
   }
 
-  /** What a collective reads, of which there is one once the call was checked. */
+  /** The buffer that a collective reads; only of a checked call. */
   public DeviceBuffer send() {
     return Objects.requireNonNull(buffers[0]);
   }
 
-  /** What a collective writes, of which there is one once the call was checked. */
+  /** The buffer that a collective writes; only of a checked call. */
   public DeviceBuffer recv() {
     return Objects.requireNonNull(buffers[1]);
   }
@@ -280,10 +281,8 @@ public final class Call {
 
   /** How many elements the native library is told that a collective has. */
   long count(int worldSize) {
-    return switch (kind) {
-      case ALL_TO_ALL -> send().count() / worldSize;
-      default -> recvCounts() ? recv().count() : send().count();
-    };
+    long whole = recvCounts() ? recv().count() : send().count();
+    return kind == Kind.ALL_TO_ALL ? whole / worldSize : whole;
   }
 
   // The buffer that every rank has, and that is one rank's part.

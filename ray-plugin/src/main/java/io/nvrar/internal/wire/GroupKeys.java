@@ -20,15 +20,15 @@ public final class GroupKeys {
     this.secret = secret;
   }
 
-  /** Those of a new group. */
+  /** The keys of a new group. */
   public static GroupKeys random() {
     return new GroupKeys(Crypto.random(SECRET_BYTES));
   }
 
   /**
-   * Those of a group that is split from this one. Every member of this group can compute them, so
-   * that no secret is sent; frames are authenticated but not encrypted. The unique id is random, so
-   * no two children have the same secret.
+   * The keys of a group that is split from this one. Every member of this group can compute them,
+   * so that no secret is sent; frames are authenticated but not encrypted. The unique id is random,
+   * so no two children have the same secret.
    */
   public GroupKeys ofChild(String name, byte[] uniqueId) {
     return new GroupKeys(derive("split", name, uniqueId));

@@ -227,7 +227,7 @@ final class CudaDecodeTest {
         });
   }
 
-  /** The logits from which each token of a text was chosen, all of which a step is given. */
+  /** The logits behind each token of a text, when the tokens before it are given. */
   private static float[][] logitsOf(
       LlamaEngine engine, int sequence, int[] prompt, List<Integer> tokens) {
     float[][] logits = new float[tokens.size()][engine.config().vocabularySize()];
