@@ -20,8 +20,8 @@ import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
 import io.nvrar.internal.AtomicFiles;
 import io.nvrar.internal.channel.Handshake;
+import io.nvrar.internal.group.Splitting;
 import io.nvrar.internal.loading.NativeFiles;
-import io.nvrar.internal.member.Splitting;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Ticket;
 import java.net.ServerSocket;
@@ -74,8 +74,8 @@ class ArchitectureTest {
           .definedBy("io.nvrar.ray..")
           .layer("standalone")
           .definedBy("io.nvrar.standalone..")
-          .layer("member")
-          .definedBy("io.nvrar.internal.member..")
+          .layer("group")
+          .definedBy("io.nvrar.internal.group..")
           .layer("call")
           .definedBy("io.nvrar.internal.call..")
           .layer("channel")
@@ -96,33 +96,25 @@ class ArchitectureTest {
           .mayNotBeAccessedByAnyLayer()
           .whereLayer("standalone")
           .mayOnlyBeAccessedByLayers("ray")
-          .whereLayer("member")
+          .whereLayer("group")
           .mayOnlyBeAccessedByLayers("standalone")
           .whereLayer("call")
-          .mayOnlyBeAccessedByLayers("member")
+          .mayOnlyBeAccessedByLayers("group")
           .whereLayer("channel")
-          .mayOnlyBeAccessedByLayers("member", "standalone")
+          .mayOnlyBeAccessedByLayers("group", "standalone")
           .whereLayer("wire")
-          .mayOnlyBeAccessedByLayers("channel", "call", "member", "standalone", "ray")
+          .mayOnlyBeAccessedByLayers("channel", "call", "group", "standalone", "ray")
           .whereLayer("flight")
-          .mayOnlyBeAccessedByLayers("member", "ray")
+          .mayOnlyBeAccessedByLayers("group", "ray")
           .whereLayer("device")
-          .mayOnlyBeAccessedByLayers("channel", "call", "member", "standalone", "ray")
+          .mayOnlyBeAccessedByLayers("channel", "call", "group", "standalone", "ray")
           .whereLayer("tuning")
           .mayOnlyBeAccessedByLayers("ray")
           .whereLayer("binding")
           .mayOnlyBeAccessedByLayers(
-              "device",
-              "flight",
-              "tuning",
-              "call",
-              "channel",
-              "member",
-              "wire",
-              "standalone",
-              "ray")
+              "device", "flight", "tuning", "call", "channel", "group", "wire", "standalone", "ray")
           .whereLayer("loading")
-          .mayOnlyBeAccessedByLayers("binding", "device", "member");
+          .mayOnlyBeAccessedByLayers("binding", "device", "group");
 
   @ArchTest
   static final ArchRule packagesFormNoCycle =

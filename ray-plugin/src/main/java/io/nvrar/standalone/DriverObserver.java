@@ -1,12 +1,12 @@
 package io.nvrar.standalone;
 
 import io.nvrar.CollectiveException;
+import io.nvrar.internal.Monitor;
 import io.nvrar.internal.channel.ControlChannel;
 import io.nvrar.internal.channel.Dialer;
 import io.nvrar.internal.channel.FramedChannel;
 import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.channel.Sockets;
-import io.nvrar.internal.member.Monitor;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.GroupSpec;

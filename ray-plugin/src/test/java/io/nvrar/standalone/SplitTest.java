@@ -12,7 +12,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupMismatchException;
 import io.nvrar.OwnThreads;
-import io.nvrar.internal.member.Splitting;
+import io.nvrar.internal.group.Splitting;
 import io.nvrar.internal.wire.GroupSpec;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import io.nvrar.CapturedLog;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
-import io.nvrar.internal.member.LinkAddress;
+import io.nvrar.internal.group.LinkAddress;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.TicketCodec;

@@ -4,7 +4,7 @@ import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.binding.NativeReport;
-import io.nvrar.internal.member.LinkAddress;
+import io.nvrar.internal.group.LinkAddress;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;

@@ -1,4 +1,4 @@
-/** The checks of a call before it is made, and the bookkeeping of running calls. */
+/** The checks of a call's arguments, and which calls can still complete. */
 @NullMarked
 package io.nvrar.internal.call;
 

@@ -12,7 +12,8 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.LinkSecurity;
 import io.nvrar.ReduceOp;
-import io.nvrar.internal.call.CommonCalls;
+import io.nvrar.internal.call.ClosedRanks;
+import io.nvrar.internal.call.Obstacles;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -117,20 +118,22 @@ class LinkedRanksTest {
       DeviceBuffer buffer = ranks.buffer(DataType.FLOAT32, 0, 0);
       Future<?> receiving = ranks.start(0, (own, rank) -> own.run(new Call().recv(buffer, 2), 0));
       ranks.awaitRunning(0, 1);
-      CommonCalls calls = new CommonCalls(0, 4);
-      calls.closed(2, 0);
+      Obstacles obstacles = new Obstacles(0, 4);
+      ClosedRanks closed = ClosedRanks.NONE.with(2, 0);
       long now = System.nanoTime();
-      assertThat(calls.obstacle(member, now)).isNull();
+      assertThat(obstacles.of(member, closed, now)).isNull();
       long late = now + Duration.ofHours(1).toNanos();
-      assertThat(calls.obstacle(member, late)).as("an hour later, in which nobody looked").isNull();
+      assertThat(obstacles.of(member, closed, late))
+          .as("an hour later, in which nobody looked")
+          .isNull();
       AtomicLong later = new AtomicLong(late);
       long pause = Duration.ofSeconds(3).toNanos();
       await()
           .atMost(Duration.ofSeconds(5))
-          .until(() -> calls.obstacle(member, later.addAndGet(pause)) != null);
-      assertThat(calls.obstacle(member, later.addAndGet(pause)))
+          .until(() -> obstacles.of(member, closed, later.addAndGet(pause)) != null);
+      assertThat(obstacles.of(member, closed, later.addAndGet(pause)))
           .isEqualTo(
-              new CommonCalls.Obstacle(
+              new ClosedRanks.Obstacle(
                   2,
                   "rank 2 closed the group and takes no part in recv #1 float32[2] from rank 2"));
       assertThat(receiving).isNotDone();
@@ -147,12 +150,12 @@ class LinkedRanksTest {
       NativeCommunicator member = ranks.member(0);
       Future<?> waiting = ranks.start(0, (own, rank) -> Ranks.barrier(own));
       ranks.awaitRunning(0, 2);
-      CommonCalls calls = new CommonCalls(0, 4);
-      calls.closed(2, 1);
+      Obstacles obstacles = new Obstacles(0, 4);
+      ClosedRanks closed = ClosedRanks.NONE.with(2, 1);
       long now = System.nanoTime();
-      CommonCalls.Obstacle early = calls.obstacle(member, now);
+      ClosedRanks.Obstacle early = obstacles.of(member, closed, now);
       long late = now + Duration.ofHours(1).toNanos();
-      CommonCalls.Obstacle anHourLater = calls.obstacle(member, late);
+      ClosedRanks.Obstacle anHourLater = obstacles.of(member, closed, late);
       if (member.call(3).state() == CallRecord.State.UNKNOWN) { // it was asked just now
         assertThat(early).isNull();
         assertThat(anHourLater).isNull();
@@ -160,7 +163,7 @@ class LinkedRanksTest {
       await()
           .atMost(Duration.ofSeconds(5))
           .until(() -> member.call(3).state() != CallRecord.State.UNKNOWN);
-      assertThat(calls.obstacle(member, late)).as("rank 1 is on this host").isNotNull();
+      assertThat(obstacles.of(member, closed, late)).as("rank 1 is on this host").isNotNull();
       assertThat(waiting).isNotDone();
       member.abort();
       assertThatThrownBy(waiting::get).hasCauseInstanceOf(CollectiveException.class);

@@ -1,5 +1,0 @@
-/** One member of a group, from the join to the end, and the group that its user holds. */
-@NullMarked
-package io.nvrar.internal.member;
-
-import org.jspecify.annotations.NullMarked;
