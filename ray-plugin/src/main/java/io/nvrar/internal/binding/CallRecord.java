@@ -63,6 +63,14 @@ public record CallRecord(
         endNanos == 0 ? 0 : endNanos + nanos);
   }
 
+  /**
+   * Whether the call runs. On a GPU this includes a call that has not begun: it waits behind
+   * others, and an abort would not end it sooner.
+   */
+  public boolean isUnderWay() {
+    return state == State.RUNNING || state == State.QUEUED;
+  }
+
   /** Whether the call is a send or a recv. */
   public boolean isTransfer() {
     return isSend() || collective == NativeStructs.RECV;

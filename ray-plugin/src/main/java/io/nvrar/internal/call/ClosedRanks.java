@@ -34,7 +34,8 @@ public final class ClosedRanks {
 
   /** With a rank that makes no collective after this number, and no further transfer. */
   public ClosedRanks with(int rank, long sequence) {
-    BitSet more = (BitSet) ranks.clone();
+    BitSet more = new BitSet(); // and no clone(), which writes to what it copies
+    more.or(ranks);
     more.set(rank);
     return sequence < last
         ? new ClosedRanks(more, sequence, rank)

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * Determines, while calls run, which of them cannot complete because ranks have closed the group: a
  * collective that a closed rank takes no part in, and a transfer whose peer has closed and has not
- * made its part. Used by the channel's thread only, but for {@link #isUnderWay}.
+ * made its part. Used by the channel's thread only.
  */
 public final class Obstacles {
   /**
@@ -54,7 +54,7 @@ public final class Obstacles {
   public ClosedRanks.@Nullable Obstacle of(
       NativeCommunicator comm, ClosedRanks closed, long nowNanos) {
     CallRecord own = comm.call(rank);
-    boolean isRunning = isUnderWay(own);
+    boolean isRunning = own.isUnderWay();
     // The last transfer of a batch may be done before the others.
     if (own.isTransfer() && (isRunning || own.transfers() > 1)) {
       return ofTransfer(comm, closed, own, nowNanos);
@@ -78,14 +78,6 @@ public final class Obstacles {
     return null;
   }
 
-  /**
-   * Whether a call runs. On a GPU this includes a call that has not begun: it waits behind others,
-   * and an abort would not end it sooner. Any thread may call.
-   */
-  public static boolean isUnderWay(CallRecord call) {
-    return call.state() == CallRecord.State.RUNNING || call.state() == CallRecord.State.QUEUED;
-  }
-
   // A rank on another host answers at once where the way there is free, and behind what both have
   // sent where it is not.
   private boolean allPast(NativeCommunicator comm, ClosedRanks closed) {
@@ -96,7 +88,7 @@ public final class Obstacles {
       CallRecord call = comm.call(r);
       if (call.groupSequence() < closed.last()
           || call.state() == CallRecord.State.QUEUED // queued behind a call that may not have begun
-          || (call.groupSequence() == closed.last() && isUnderWay(call))) {
+          || (call.groupSequence() == closed.last() && call.isUnderWay())) {
         return false;
       }
     }
@@ -117,7 +109,7 @@ public final class Obstacles {
     nextLookNanos = nowNanos + TRANSFER_NANOS; // the check reads two whole records
     askClosedRanks(comm, closed);
     for (CallRecord call : comm.flightRecord(rank)) {
-      if (isUnderWay(call)
+      if (call.isUnderWay()
           && call.isTransfer()
           && closed.has(call.peer())
           && !hasMadeItsPart(comm, call, nowNanos)) {

@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class CallGate implements EnqueuedCalls {
   private final Member member;
-  private final MemberFailure failure;
+  private final MemberFailures failure;
   private final NativeCommunicator communicator;
 
   /** The thread that makes a batch. Only that thread uses the next field. */
@@ -33,7 +33,7 @@ final class CallGate implements EnqueuedCalls {
   }
 
   /** For tests: what its calls throw. */
-  MemberFailure failures() {
+  MemberFailures failures() {
     return failure;
   }
 
@@ -88,13 +88,13 @@ final class CallGate implements EnqueuedCalls {
    */
   void enter(Call call) {
     refuseInBatch(call.method());
-    member.enterCall(call.kind().isTransfer() ? null : communicator);
+    member.enterCall(!call.kind().isTransfer());
   }
 
   /** Begins a call that a graph replays; {@link #leave} must follow if this returns. */
   void enterReplay(Call call) {
     refuseReplayInBatch();
-    member.enterCall(call.kind().isTransfer() ? null : communicator);
+    member.enterCall(!call.kind().isTransfer());
   }
 
   @Override

@@ -18,8 +18,12 @@ final class Children {
   /** Each child with its group's members by their rank in the parent. Guarded by this object. */
   private final Map<Member, int[]> alive = new HashMap<>();
 
+  // Each is repeated until it has reached all, because an error may interrupt it.
   private @Nullable Failure end;
+  private boolean endIsTold;
   private @Nullable Failure parentFailure;
+  private boolean parentFailureIsTold;
+
   private boolean destroyed;
   private boolean isDriven;
   private boolean isUnheard;
@@ -61,7 +65,11 @@ final class Children {
   synchronized void end(Failure reason) {
     if (end == null) {
       end = reason;
-      Map.copyOf(alive).forEach((child, ranks) -> end(child, ranks, reason));
+    }
+    if (!endIsTold) {
+      Failure first = end;
+      Map.copyOf(alive).forEach((child, ranks) -> end(child, ranks, first));
+      endIsTold = true;
     }
   }
 
@@ -73,13 +81,17 @@ final class Children {
   synchronized void parentFailed(Failure reason) {
     if (parentFailure == null) {
       parentFailure = reason;
+    }
+    if (!parentFailureIsTold) {
+      Failure first = parentFailure;
       Map.copyOf(alive)
           .forEach(
               (child, ranks) -> {
                 if (!child.isReady()) {
-                  end(child, ranks, reason);
+                  end(child, ranks, first);
                 }
               });
+      parentFailureIsTold = true;
     }
   }
 

@@ -2,7 +2,6 @@ package io.nvrar.internal.group;
 
 import io.nvrar.internal.Monitor;
 import io.nvrar.internal.binding.NativeCommunicator;
-import io.nvrar.internal.call.Obstacles;
 import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.wire.Failure;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -56,6 +55,11 @@ final class GroupAgent extends Monitor {
         });
   }
 
+  /** Publishes a state that {@link #state} leads to. Under the monitor; allocates nothing. */
+  void publish(GroupState next) {
+    state = next;
+  }
+
   /**
    * Records that the channel's thread is ended by an error; allocates nothing. For that thread
    * only.
@@ -82,9 +86,22 @@ final class GroupAgent extends Monitor {
     return awaitUninterruptibly(() -> wanted.test(state), deadlineNanos);
   }
 
-  /** A thread begins a call; {@link #end} must follow. Allocates nothing. */
+  /** Counts a call in flight, whatever the state; {@link #end} must follow. */
   void begin() {
     inFlight.incrementAndGet();
+  }
+
+  /**
+   * {@link #begin} in a state that was checked. Returns false, and counts nothing, if it has
+   * changed, perhaps to a close. Allocates nothing.
+   */
+  boolean begin(GroupState checked) {
+    begin();
+    boolean isStill = state == checked;
+    if (!isStill) {
+      end();
+    }
+    return isStill;
   }
 
   void end() {
@@ -105,15 +122,11 @@ final class GroupAgent extends Monitor {
   boolean hasCalls() {
     GroupState seen = state;
     NativeCommunicator comm = seen.communicator();
-    return hasCaller() || (seen.isAsync() && comm != null && isUnderWay(comm));
+    return hasCaller() || (seen.isAsync() && comm != null && comm.call(rank).isUnderWay());
   }
 
   /** Whether the device has executed all enqueued work, including graphs. */
   boolean hasExecuted(NativeCommunicator comm) {
-    return !isUnderWay(comm) && replays.areOver();
-  }
-
-  private boolean isUnderWay(NativeCommunicator comm) {
-    return Obstacles.isUnderWay(comm.call(rank));
+    return !comm.call(rank).isUnderWay() && replays.areOver();
   }
 }

@@ -99,7 +99,7 @@ final class GroupState {
   private Manner manner = Manner.UNDECIDED;
 
   /** Never changed. */
-  private EnumSet<Fact> facts = EnumSet.noneOf(Fact.class);
+  private EnumSet<Fact> facts;
 
   private Message.@Nullable Members members;
   private @Nullable NativeCommunicator communicator;
@@ -108,16 +108,20 @@ final class GroupState {
   private @Nullable Failure failure;
   private @Nullable Throwable cause;
 
-  /** So that a call in an unharmed group makes one check. */
-  private boolean isUnharmed = true;
+  GroupState() {
+    facts = EnumSet.noneOf(Fact.class);
+  }
+
+  private GroupState(GroupState from) {
+    facts = from.facts;
+    take(from);
+  }
 
   // Transitions. Each returns another object.
 
   private GroupState with(Consumer<GroupState> change) {
-    GroupState next = new GroupState();
-    next.take(this);
+    GroupState next = new GroupState(this);
     change.accept(next);
-    next.settle();
     return next;
   }
 
@@ -131,14 +135,6 @@ final class GroupState {
     closedRanks = from.closedRanks;
     failure = from.failure;
     cause = from.cause;
-  }
-
-  private void settle() {
-    isUnharmed =
-        phase == Phase.OPEN
-            && manner == Manner.UNDECIDED
-            && failure == null
-            && closedRanks.areNone();
   }
 
   GroupState with(Fact fact) {
@@ -191,12 +187,14 @@ final class GroupState {
 
   /** The close aborts a call. */
   GroupState cutShort() {
-    return with(next -> next.manner = Manner.CUT_SHORT);
+    return manner == Manner.BY_ITSELF || manner == Manner.AFTER_FAILURE
+        ? this
+        : with(next -> next.manner = Manner.CUT_SHORT);
   }
 
   /** The channel's thread has ended. */
   GroupState ended() {
-    return with(next -> next.phase = Phase.ENDED);
+    return isFreed() ? this : with(next -> next.phase = Phase.ENDED);
   }
 
   GroupState freed() {
@@ -204,7 +202,7 @@ final class GroupState {
   }
 
   /**
-   * The group has failed, unless it has before or {@link #isOver}.
+   * The group has failed, if it {@link #canFail}.
    *
    * @param by the exception of this process that led to it, if one did
    */
@@ -218,13 +216,12 @@ final class GroupState {
    * @param spare becomes the next state; used once
    */
   GroupState failed(Failure reason, @Nullable Throwable by, GroupState spare) {
-    if (hasFailed() || isOver()) {
+    if (!canFail()) {
       return this;
     }
     spare.take(this);
     spare.failure = reason;
     spare.cause = by;
-    spare.settle();
     return spare;
   }
 
@@ -269,7 +266,10 @@ final class GroupState {
 
   /** Whether nothing keeps any further call from being made. */
   boolean isUnharmed() {
-    return isUnharmed;
+    return phase == Phase.OPEN
+        && manner == Manner.UNDECIDED
+        && failure == null
+        && closedRanks.areNone();
   }
 
   /** Whether further calls are refused. */
@@ -286,14 +286,14 @@ final class GroupState {
     return phase == Phase.FREED;
   }
 
-  /** Whether nothing counts as a failure any more. */
-  boolean isOver() {
-    return isEnded() || isCutShort();
+  /** Whether a failure would still count: it has not failed, ended, or cut a call short. */
+  boolean canFail() {
+    return failure == null && !isEnded() && !isCutShort();
   }
 
   /** Whether its user or the driver has closed it. */
   boolean isClosed() {
-    return isClosing() && manner != Manner.BY_ITSELF;
+    return manner == Manner.AFTER_FAILURE || manner.isWithoutFailure();
   }
 
   /** Whether it was closed before the group failed. */

@@ -7,12 +7,12 @@ import io.nvrar.internal.wire.Hosts;
 /** What rank 0's member sees of its group, for the hub in the same process. */
 final class GroupView implements RankZeroView {
   private final NativeCommunicator communicator;
-  private final MemberFailure failure;
+  private final MemberFailures failure;
   private final Hosts hosts;
   private final int worldSize;
   private final boolean isAloneOnHost;
 
-  GroupView(NativeCommunicator communicator, MemberFailure failure, Hosts hosts, int worldSize) {
+  GroupView(NativeCommunicator communicator, MemberFailures failure, Hosts hosts, int worldSize) {
     this.communicator = communicator;
     this.failure = failure;
     this.hosts = hosts;

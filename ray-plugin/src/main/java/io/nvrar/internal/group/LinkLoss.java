@@ -26,14 +26,14 @@ final class LinkLoss {
   private final GroupSpec spec;
   private final int rank;
   private final GroupAgent agent;
-  private final MemberFailure failure;
+  private final MemberFailures failure;
 
   // Since when the channel's thread knows of a broken link, and since when it has reported it; 0 if
   // it does not, or has not. Used by that thread only.
   private long brokenNanos;
   private long reportedNanos;
 
-  LinkLoss(GroupSpec spec, int rank, GroupAgent agent, MemberFailure failure) {
+  LinkLoss(GroupSpec spec, int rank, GroupAgent agent, MemberFailures failure) {
     this.spec = spec;
     this.rank = rank;
     this.agent = agent;

@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * One member, from the join to the end: what the control channel's thread does for it, and the
- * operations of {@link MemberGroup}. {@link GroupAgent} has its state, {@link MemberFailure} makes
+ * operations of {@link MemberGroup}. {@link GroupAgent} has its state, {@link MemberFailures} makes
  * what it throws, {@link MemberClose} ends it.
  */
 public final class Member implements ControlChannel.Listener {
@@ -51,7 +51,7 @@ public final class Member implements ControlChannel.Listener {
   private final int rank;
   private final ControlChannel channel;
   private final GroupAgent agent;
-  private final MemberFailure failure;
+  private final MemberFailures failure;
   private final MemberClose close;
   private final String localHost;
   private final @Nullable Children siblings;
@@ -86,7 +86,7 @@ public final class Member implements ControlChannel.Listener {
     this.localHost = localHost;
     this.siblings = siblings;
     agent = new GroupAgent(rank);
-    failure = new MemberFailure(spec, rank, agent, channel, this::failed);
+    failure = new MemberFailures(spec, rank, agent, channel, this::failed);
     close = new MemberClose(spec, rank, agent, channel, failure);
     children = new Children(spec);
     splitting = new Splitting(spec, keys, rank, this);
@@ -138,13 +138,13 @@ public final class Member implements ControlChannel.Listener {
    */
   <T> @Nullable T await(Supplier<? extends @Nullable T> answer, long deadlineNanos)
       throws InterruptedException {
-    agent.await(() -> answer.get() != null || isOverOrClosing(agent.state()), deadlineNanos);
+    agent.await(() -> answer.get() != null || isFailedOrClosing(agent.state()), deadlineNanos);
     return agent.locked(answer);
   }
 
   /** Waits until the group fails or closes; an interrupt does not shorten it. */
   void awaitEnd(long deadlineNanos) {
-    agent.awaitState(Member::isOverOrClosing, deadlineNanos);
+    agent.awaitState(Member::isFailedOrClosing, deadlineNanos);
   }
 
   /** Runs {@code work} under the lock that guards the state received by the channel's thread. */
@@ -152,7 +152,7 @@ public final class Member implements ControlChannel.Listener {
     return agent.locked(work);
   }
 
-  private static boolean isOverOrClosing(GroupState state) {
+  private static boolean isFailedOrClosing(GroupState state) {
     return state.hasFailed() || state.isClosing();
   }
 
@@ -330,29 +330,33 @@ public final class Member implements ControlChannel.Listener {
    * Begins a call: this member does not close in order before {@link #leaveCall}. If no further one
    * can be made, it throws and nothing has begun.
    *
-   * @param comm of a collective; null for a transfer, which a closed third rank does not affect
+   * @param inCollective false for a transfer, which a closed third rank does not affect
    */
-  void enterCall(@Nullable NativeCommunicator comm) {
-    while (true) {
-      GroupState seen = agent.state();
-      failure.check(seen, comm);
-      agent.begin();
-      if (agent.state() == seen) {
-        return;
-      }
-      agent.end(); // it has changed, perhaps to a close
-    }
+  void enterCall(boolean inCollective) {
+    GroupState seen;
+    do {
+      seen = agent.state();
+      failure.check(seen, inCollective);
+    } while (!agent.begin(seen));
   }
 
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
-    failure.check(agent.state(), null);
+    failure.check(agent.state(), false);
   }
 
   /** Begins the launch of a graph, as a transfer. */
   void enterReplay(AsyncStream on) {
-    enterCall(null);
-    agent.replay(on);
+    enterCall(false);
+    boolean isRemembered = false;
+    try {
+      agent.replay(on);
+      isRemembered = true;
+    } finally {
+      if (!isRemembered) {
+        leaveCall(); // there was no memory for it
+      }
+    }
   }
 
   void leaveCall() {
@@ -360,11 +364,11 @@ public final class Member implements ControlChannel.Listener {
   }
 
   /** What its calls throw. */
-  MemberFailure failures() {
+  MemberFailures failures() {
     return failure;
   }
 
-  /** {@link MemberFailure#closed}. */
+  /** {@link MemberFailures#closed}. */
   IllegalStateException closed() {
     return failure.closed();
   }
@@ -471,7 +475,7 @@ public final class Member implements ControlChannel.Listener {
   @Nullable CollectiveGroup newGroup(int[] ranks, int deviceOrdinal) {
     NativeCommunicator comm = communicator();
     splitting.checkRanks(ranks);
-    enterCall(comm);
+    enterCall(true);
     try {
       return splitting.newGroup(ranks.clone(), comm.lastCollective(), deviceOrdinal);
     } finally {
@@ -482,7 +486,7 @@ public final class Member implements ControlChannel.Listener {
   /** {@link io.nvrar.CollectiveGroup#split}. */
   @Nullable CollectiveGroup split(int color, int key, int deviceOrdinal) {
     NativeCommunicator comm = communicator();
-    enterCall(comm);
+    enterCall(true);
     try {
       return splitting.split(color, key, comm.lastCollective(), deviceOrdinal);
     } finally {
@@ -533,8 +537,9 @@ public final class Member implements ControlChannel.Listener {
 
   /** {@link io.nvrar.CollectiveGroup#writeFlightRecord}. */
   void writeFlightRecord(Path file) throws IOException {
-    if (agent.state().isClosed()
-        || agent.state().isFreed()) { // a failed group ends by itself if its driver has ended
+    GroupState seen = agent.state();
+    if (seen.isClosed()
+        || seen.isFreed()) { // a failed group ends by itself if its driver has ended
       throw new IllegalStateException(
           String.format(
               Locale.ROOT, "%s has ended; what its ranks did is no longer known", spec.label()));

@@ -34,7 +34,7 @@ final class MemberClose {
   private final int rank;
   private final GroupAgent agent;
   private final ControlChannel channel;
-  private final MemberFailure failure;
+  private final MemberFailures failure;
 
   /** The user may close it until the end. Guarded by the agent's monitor. */
   private @Nullable AsyncStream ownStream;
@@ -46,7 +46,7 @@ final class MemberClose {
   private boolean saidClosing;
 
   MemberClose(
-      GroupSpec spec, int rank, GroupAgent agent, ControlChannel channel, MemberFailure failure) {
+      GroupSpec spec, int rank, GroupAgent agent, ControlChannel channel, MemberFailures failure) {
     this.spec = spec;
     this.rank = rank;
     this.agent = agent;

@@ -4,8 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.internal.group.GroupState.Fact;
 import io.nvrar.internal.wire.Failure;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 class GroupStateTest {
@@ -56,11 +54,11 @@ class GroupStateTest {
   }
 
   @Test
-  void aMemberWhoseChannelEndsClosesWithoutHavingBeenClosedFirst() {
+  void aMemberWhoseChannelEndsTakesNoCallsAndIsNotClosed() {
     GroupState ended = open.ended();
     assertThat(ended.isClosing()).isTrue();
-    assertThat(ended.isClosed()).isTrue();
-    assertThat(ended.isClosedFirst()).isFalse();
+    assertThat(ended.isClosed()).as("nobody has closed it").isFalse();
+    assertThat(ended.callsEnd(false).isClosed()).isTrue();
     assertThat(ended.isEnded()).isTrue();
     assertThat(ended.isFreed()).isFalse();
   }
@@ -71,6 +69,13 @@ class GroupStateTest {
     assertThat(failed.failed(second, null)).isSameAs(failed);
     assertThat(open.ended().failed(second, null).hasFailed()).isFalse();
     assertThat(open.callsEnd(false).cutShort().failed(second, null).hasFailed()).isFalse();
+  }
+
+  @Test
+  void noTransitionLeadsBack() {
+    assertThat(open.ended().freed().ended().isFreed()).isTrue();
+    assertThat(failed.callsEnd(false).cutShort().isCutShort()).isFalse();
+    assertThat(failed.callsEnd(true).cutShort().isCutShort()).isFalse();
   }
 
   @Test
@@ -89,37 +94,5 @@ class GroupStateTest {
     assertThat(open.closedRanks().areNone()).isTrue();
     assertThat(open.isClosing()).isFalse();
     assertThat(open.isUnharmed()).isTrue();
-  }
-
-  @Test
-  void anAgentThatBreaksDownTakesTheSpareStateOnceAndKeepsAnEarlierFailure() {
-    GroupAgent agent = new GroupAgent(0);
-    Throwable by = new StackOverflowError("of a test");
-    agent.change(state -> state.with(Fact.DRIVEN));
-    assertThat(agent.breakDown(FAILURE, by)).isTrue();
-    assertThat(agent.breakDown(FAILURE, by)).as("called again").isTrue();
-    assertThat(agent.state().cause()).isSameAs(by);
-    assertThat(agent.state().has(Fact.DRIVEN)).isTrue();
-    GroupState broken = agent.state();
-    agent.change(GroupState::ended);
-    assertThat(broken.isEnded()).as("the spare was published").isFalse();
-
-    GroupAgent other = new GroupAgent(0);
-    other.change(state -> state.failed(Failure.of(Failure.Kind.ABORTED, "earlier"), null));
-    assertThat(other.breakDown(FAILURE, by)).isFalse();
-    assertThat(other.state().cause()).isNull();
-  }
-
-  @Test
-  void whoeverWaitsForAStateIsWoken() throws Exception {
-    GroupAgent agent = new GroupAgent(0);
-    CompletableFuture<Boolean> freed =
-        CompletableFuture.supplyAsync(
-            () ->
-                agent.awaitState(
-                    GroupState::isFreed, System.nanoTime() + TimeUnit.SECONDS.toNanos(20)));
-    agent.change(GroupState::ended);
-    agent.change(GroupState::freed);
-    assertThat(freed.get(5, TimeUnit.SECONDS)).isTrue();
   }
 }

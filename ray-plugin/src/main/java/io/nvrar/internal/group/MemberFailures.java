@@ -26,7 +26,7 @@ import org.jspecify.annotations.Nullable;
  * first failure is recorded once, with what every rank was doing, written to a flight record,
  * reported to the other members, and thrown by every later call. Thread-safe.
  */
-final class MemberFailure {
+final class MemberFailures {
   private final GroupSpec spec;
   private final int rank;
   private final GroupAgent agent;
@@ -50,7 +50,7 @@ final class MemberFailure {
   /**
    * @param onFailure called once, under the agent's monitor
    */
-  MemberFailure(
+  MemberFailures(
       GroupSpec spec, int rank, GroupAgent agent, ControlChannel channel, Runnable onFailure) {
     this.spec = spec;
     this.rank = rank;
@@ -151,16 +151,17 @@ final class MemberFailure {
     agent.update(
         () -> {
           GroupState seen = agent.state();
-          if (seen.hasFailed() || seen.isOver()) {
+          GroupState failed = seen.failed(reason, ledTo);
+          if (failed == seen) {
             return;
           }
           startRecord(seen, reason); // before any thread can see the failure and ask for the file
-          agent.change(state -> state.failed(reason, ledTo));
           if (toOthers != null) {
             // Before any thread of this process learns of the failure and leaves: nothing can be
             // sent after the goodbye.
             channel.send(toOthers);
           }
+          agent.publish(failed);
           onFailure.run();
           listeners.failed();
           GroupEvents.failed(spec.label(), rank, reason.toException());
@@ -169,7 +170,7 @@ final class MemberFailure {
 
   private void startRecord(GroupState seen, Failure reason) {
     NativeCommunicator comm = seen.communicator();
-    if (comm != null && seen.has(Fact.FORMED) && !flight.isStarted()) {
+    if (comm != null && seen.has(Fact.FORMED) && !flight.isStarted()) { // finishBreakDown repeats
       flight.start(comm, Objects.requireNonNull(seen.members()), reason);
     }
   }
@@ -196,9 +197,9 @@ final class MemberFailure {
    * Throws if no further call can be made.
    *
    * @param seen the state in which it is to be made
-   * @param comm of a collective; null for a transfer, which a closed third rank does not affect
+   * @param inCollective false for a transfer, which a closed third rank does not affect
    */
-  void check(GroupState seen, @Nullable NativeCommunicator comm) {
+  void check(GroupState seen, boolean inCollective) {
     if (seen.isUnharmed()) {
       return;
     }
@@ -209,7 +210,8 @@ final class MemberFailure {
     if (seen.isClosing()) {
       throw closed();
     }
-    if (comm != null && seen.closedRanks().missNext(comm)) {
+    NativeCommunicator comm = seen.communicator();
+    if (inCollective && comm != null && seen.closedRanks().missNext(comm)) {
       // Recorded on this member only: the others may still be in calls that all ranks have made,
       // and each of them detects the same failure by itself.
       note(closedBy(seen.closedRanks().obstacle()));
@@ -381,8 +383,7 @@ final class MemberFailure {
 
   private boolean awaitsExplanation(NativeCommunicator comm) {
     GroupState seen = agent.state();
-    CollectiveException e =
-        seen.isAsync() && !seen.hasFailed() && !seen.isOver() ? comm.failure() : null;
+    CollectiveException e = seen.isAsync() && seen.canFail() ? comm.failure() : null;
     if (e == null) {
       return false;
     }
@@ -408,8 +409,10 @@ final class MemberFailure {
   /** The exception that {@link #throwIfFailed} would throw; null if it would block. */
   @Nullable RuntimeException failure(NativeCommunicator comm) {
     GroupState seen = agent.state();
-    // First, because the flight record is started before the failure is seen: without a failure
-    // nothing is known of the record, which known() would then leave out for ever.
+    // First, because the flight record is started before the failure is seen, unless the channel's
+    // thread breaks down: without a failure nothing is known of the record, which known() would
+    // then
+    // leave out for ever.
     if (seen.hasFailed()) {
       // Perhaps since its calls were checked, and not because of them.
       return flight.awaitsMention() ? null : known();
