@@ -3,9 +3,24 @@ package io.nvrar;
 import java.time.Duration;
 import java.util.Locale;
 import java.util.Objects;
+import java.util.function.Consumer;
 import java.util.regex.Pattern;
 
-/** The configuration of a group, which is the same on all members. Immutable. */
+/**
+ * The configuration of a group, which is the same on all members. Immutable.
+ *
+ * <p>Options of one kind of group are in a part of their own: {@link Cuda} for groups on GPUs,
+ * {@link Links} for groups on several hosts.
+ *
+ * <pre>{@code
+ * GroupConfig config =
+ *     GroupConfig.builder()
+ *         .backend(Backend.CUDA)
+ *         .cuda(cuda -> cuda.exclusive(true))
+ *         .links(links -> links.ports(5000, 5010).networkInterface("eth1"))
+ *         .build();
+ * }</pre>
+ */
 public final class GroupConfig {
   /** Default of {@link #timeout}. */
   public static final Duration TIMEOUT_DEFAULT = Duration.ofSeconds(30);
@@ -15,12 +30,6 @@ public final class GroupConfig {
 
   /** Default of {@link #heartbeatLimit}. */
   public static final Duration HEARTBEAT_LIMIT_DEFAULT = Duration.ofSeconds(10);
-
-  /** Default of {@link #linkSpin}. */
-  public static final Duration LINK_SPIN_DEFAULT = Duration.ofMillis(2);
-
-  /** Default of {@link #concurrentGroups}. */
-  public static final int CONCURRENT_GROUPS_DEFAULT = 2;
 
   private static final GroupConfig DEFAULTS = builder().build();
 
@@ -32,17 +41,8 @@ public final class GroupConfig {
   private final int rendezvousPort;
   private final int gpusPerNode;
   private final TuningTable tuning;
-  private final MemoryProvider memory;
-  private final int concurrentGroups;
-  private final long arenaBytes;
-  private final boolean exclusive;
-  private final boolean programmaticLaunch;
-  private final int linkPortFirst;
-  private final int linkPortLast;
-  private final String linkInterface;
-  private final LinkSecurity linkSecurity;
-  private final int linkThreads;
-  private final Duration linkSpin;
+  private final Cuda cuda;
+  private final Links links;
 
   private GroupConfig(Builder builder) {
     backend = builder.backend;
@@ -53,17 +53,8 @@ public final class GroupConfig {
     rendezvousPort = builder.rendezvousPort;
     gpusPerNode = builder.gpusPerNode;
     tuning = builder.tuning;
-    memory = builder.memory;
-    concurrentGroups = builder.concurrentGroups;
-    arenaBytes = builder.arenaBytes;
-    exclusive = builder.exclusive;
-    programmaticLaunch = builder.programmaticLaunch;
-    linkPortFirst = builder.linkPortFirst;
-    linkPortLast = builder.linkPortLast;
-    linkInterface = builder.linkInterface;
-    linkSecurity = builder.linkSecurity;
-    linkThreads = builder.linkThreads;
-    linkSpin = builder.linkSpin;
+    cuda = builder.cuda;
+    links = builder.links;
   }
 
   /** The configuration with every default. */
@@ -87,17 +78,8 @@ public final class GroupConfig {
     builder.rendezvousPort = rendezvousPort;
     builder.gpusPerNode = gpusPerNode;
     builder.tuning = tuning;
-    builder.memory = memory;
-    builder.concurrentGroups = concurrentGroups;
-    builder.arenaBytes = arenaBytes;
-    builder.exclusive = exclusive;
-    builder.programmaticLaunch = programmaticLaunch;
-    builder.linkPortFirst = linkPortFirst;
-    builder.linkPortLast = linkPortLast;
-    builder.linkInterface = linkInterface;
-    builder.linkSecurity = linkSecurity;
-    builder.linkThreads = linkThreads;
-    builder.linkSpin = linkSpin;
+    builder.cuda = cuda;
+    builder.links = links;
     return builder;
   }
 
@@ -155,102 +137,14 @@ public final class GroupConfig {
     return tuning;
   }
 
-  /** How members on GPUs reach each other's memory. The CPU backend ignores it. */
-  public MemoryProvider memory() {
-    return memory;
+  /** The options that only groups on GPUs use. */
+  public Cuda cuda() {
+    return cuda;
   }
 
-  /**
-   * How many groups may have calls on one GPU at the same time. Each kernel of this group limits
-   * its resident blocks to its share of the GPU, so that the kernels of that many groups fit at
-   * once. Otherwise a kernel that waits for other members could occupy the GPU and keep the kernel
-   * they wait for from starting, which is a deadlock. The CPU backend ignores it.
-   */
-  public int concurrentGroups() {
-    return concurrentGroups;
-  }
-
-  /**
-   * Bytes of GPU memory that each process reserves for all its groups over {@link
-   * MemoryProvider#NVSHMEM} together. The memory is allocated once, with the first such group; 0
-   * for what that group needs. Set it if a process creates several such groups; all members must
-   * set the same value.
-   */
-  public long arenaBytes() {
-    return arenaBytes;
-  }
-
-  /**
-   * Whether no other group's calls run on this group's GPUs while this group's do. Its calls may
-   * then have more blocks than a GPU holds at once, which is faster from 1 MB, and {@link
-   * #concurrentGroups} does not matter. If calls of another group do run meanwhile, both groups can
-   * deadlock until {@link #timeout}; groups that were split from this one are other groups, too.
-   * Calls on one stream never work at the same time. The CPU backend ignores it.
-   */
-  public boolean exclusive() {
-    return exclusive;
-  }
-
-  /**
-   * Whether calls are enqueued with programmatic dependent launch: a call's kernel starts while the
-   * kernel before it on the stream ends, which makes a call in a chain faster by 0.6 to 1 us. In an
-   * {@link #exclusive} group it may start, and wait, as soon as the call before it has started; it
-   * holds room on the GPU meanwhile, as a programmatic kernel of the caller's behind a call does.
-   * It needs GPUs of compute capability 9.0 or newer. By setting it the caller declares that every
-   * kernel of its own that is launched with programmatic dependent launch on a stream with calls of
-   * this group executes {@code griddepcontrol.wait} before it touches memory that others use, and
-   * before it ends; kernels that are launched normally need nothing. The CPU backend ignores it.
-   */
-  public boolean programmaticLaunch() {
-    return programmaticLaunch;
-  }
-
-  /**
-   * The first TCP port on which a member may listen for the links of members on other hosts; 0 for
-   * any free port. Every member of a host takes a port of its own while the group is made, also in
-   * a group on one host: that all are on one is known only when all have come.
-   */
-  public int linkPortFirst() {
-    return linkPortFirst;
-  }
-
-  /** The last port of the range that begins with {@link #linkPortFirst}; 0 for any free port. */
-  public int linkPortLast() {
-    return linkPortLast;
-  }
-
-  /**
-   * Where members on other hosts reach a member: the name of a network interface, such as {@code
-   * eth0}, an address, or a range of addresses, such as {@code 10.1.0.0/16}, of which each member
-   * takes the first that its host has. Empty for the address from which the member reached the
-   * rendezvous.
-   */
-  public String linkInterface() {
-    return linkInterface;
-  }
-
-  /** How links between members on different hosts are protected. */
-  public LinkSecurity linkSecurity() {
-    return linkSecurity;
-  }
-
-  /**
-   * How many threads of a member carry data between its GPU and other hosts: 1, 2 or 4. The largest
-   * useful number is 4 with one member on the largest host, 2 with two, else 1; a larger value is
-   * lowered to it. Each thread takes a processor core while it polls. CUDA backend only.
-   */
-  public int linkThreads() {
-    return linkThreads;
-  }
-
-  /**
-   * How long such a thread polls without a pause after its last event. Then it polls every 2 ms,
-   * and after another half second every 4 ms. Replays of a captured graph, by {@link DeviceGraph}
-   * or other code, are not announced to it: the first one after a pause may begin so much later. A
-   * call that is enqueued and has not begun keeps the threads polling. CUDA backend only.
-   */
-  public Duration linkSpin() {
-    return linkSpin;
+  /** The options of links between members on different hosts. */
+  public Links links() {
+    return links;
   }
 
   @Override
@@ -264,17 +158,8 @@ public final class GroupConfig {
         && rendezvousPort == that.rendezvousPort
         && gpusPerNode == that.gpusPerNode
         && tuning.equals(that.tuning)
-        && memory == that.memory
-        && concurrentGroups == that.concurrentGroups
-        && arenaBytes == that.arenaBytes
-        && exclusive == that.exclusive
-        && programmaticLaunch == that.programmaticLaunch
-        && linkPortFirst == that.linkPortFirst
-        && linkPortLast == that.linkPortLast
-        && linkInterface.equals(that.linkInterface)
-        && linkSecurity == that.linkSecurity
-        && linkThreads == that.linkThreads
-        && linkSpin.equals(that.linkSpin);
+        && cuda.equals(that.cuda)
+        && links.equals(that.links);
   }
 
   @Override
@@ -288,24 +173,15 @@ public final class GroupConfig {
         rendezvousPort,
         gpusPerNode,
         tuning,
-        memory,
-        concurrentGroups,
-        arenaBytes,
-        exclusive,
-        programmaticLaunch,
-        linkPortFirst,
-        linkPortLast,
-        linkInterface,
-        linkSecurity,
-        linkThreads,
-        linkSpin);
+        cuda,
+        links);
   }
 
   @Override
   public String toString() {
     return String.format(
         Locale.ROOT,
-        "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b, linkPorts=%d-%d, linkInterface=%s, linkSecurity=%s, linkThreads=%d, linkSpin=%s]",
+        "GroupConfig[backend=%s, timeout=%s, joinTimeout=%s, heartbeatLimit=%s, ringBytes=%d, rendezvousPort=%d, gpusPerNode=%d, tuning=%s, cuda=%s, links=%s]",
         backend,
         timeout,
         joinTimeout,
@@ -314,30 +190,13 @@ public final class GroupConfig {
         rendezvousPort,
         gpusPerNode,
         tuning,
-        memory,
-        concurrentGroups,
-        arenaBytes,
-        exclusive,
-        programmaticLaunch,
-        linkPortFirst,
-        linkPortLast,
-        linkInterface,
-        linkSecurity,
-        linkThreads,
-        linkSpin);
+        cuda,
+        links);
   }
 
   /** Builds a configuration; every option has a default. Not thread-safe. */
   public static final class Builder {
     private static final int GPUS_PER_NODE_MAX = 72;
-    private static final int CONCURRENT_GROUPS_MAX = 64;
-    private static final long ARENA_BYTES_MAX = 1L << 40;
-
-    /** A name that Linux accepts; it has no colon either, which only an address has. */
-    private static final Pattern INTERFACE_NAME = Pattern.compile("[!-~&&[^/:]]{0,15}");
-
-    /** What was meant as an IPv4 address. */
-    private static final Pattern DOTTED = Pattern.compile("[0-9]+(\\.[0-9]+){3}");
 
     private Backend backend = Backend.AUTO;
     private Duration timeout = TIMEOUT_DEFAULT;
@@ -347,17 +206,8 @@ public final class GroupConfig {
     private int rendezvousPort;
     private int gpusPerNode;
     private TuningTable tuning = TuningTable.none();
-    private MemoryProvider memory = MemoryProvider.AUTO;
-    private int concurrentGroups = CONCURRENT_GROUPS_DEFAULT;
-    private long arenaBytes;
-    private boolean exclusive;
-    private boolean programmaticLaunch;
-    private int linkPortFirst;
-    private int linkPortLast;
-    private String linkInterface = "";
-    private LinkSecurity linkSecurity = LinkSecurity.PLAIN;
-    private int linkThreads = 1;
-    private Duration linkSpin = LINK_SPIN_DEFAULT;
+    private Cuda cuda = Cuda.DEFAULTS;
+    private Links links = Links.DEFAULTS;
 
     private Builder() {}
 
@@ -427,102 +277,23 @@ public final class GroupConfig {
       return this;
     }
 
-    /** See {@link GroupConfig#memory()}. */
-    public Builder memory(MemoryProvider value) {
-      memory = Objects.requireNonNull(value, "memory");
-      return this;
-    }
-
-    /** See {@link GroupConfig#concurrentGroups()}; 1 to 64. */
-    public Builder concurrentGroups(int value) {
-      if (value < 1 || value > CONCURRENT_GROUPS_MAX) {
-        throw new IllegalArgumentException(
-            String.format(
-                Locale.ROOT,
-                "concurrentGroups is %d, must be 1 to %d",
-                value,
-                CONCURRENT_GROUPS_MAX));
-      }
-      concurrentGroups = value;
-      return this;
-    }
-
-    /** See {@link GroupConfig#arenaBytes()}; 0 to 1 TiB. */
-    public Builder arenaBytes(long value) {
-      if (value < 0 || value > ARENA_BYTES_MAX) {
-        throw new IllegalArgumentException(
-            String.format(
-                Locale.ROOT, "arenaBytes is %d, must be 0 to %d", value, ARENA_BYTES_MAX));
-      }
-      arenaBytes = value;
-      return this;
-    }
-
-    /** See {@link GroupConfig#exclusive()}. */
-    public Builder exclusive(boolean value) {
-      exclusive = value;
-      return this;
-    }
-
-    /** See {@link GroupConfig#programmaticLaunch()}. */
-    public Builder programmaticLaunch(boolean value) {
-      programmaticLaunch = value;
+    /**
+     * See {@link GroupConfig#cuda()}; options that {@code change} does not set stay as they are.
+     */
+    public Builder cuda(Consumer<Cuda.Builder> change) {
+      Cuda.Builder builder = new Cuda.Builder(cuda);
+      change.accept(builder);
+      cuda = new Cuda(builder);
       return this;
     }
 
     /**
-     * See {@link GroupConfig#linkPortFirst()}; 1 to 65535, the first not after the last, or both 0.
+     * See {@link GroupConfig#links()}; options that {@code change} does not set stay as they are.
      */
-    public Builder linkPorts(int first, int last) {
-      boolean isRange = first >= 1 && first <= last && last <= 65535;
-      if (!isRange && (first != 0 || last != 0)) {
-        throw new IllegalArgumentException(
-            String.format(
-                Locale.ROOT,
-                "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0",
-                first,
-                last));
-      }
-      linkPortFirst = first;
-      linkPortLast = last;
-      return this;
-    }
-
-    /** See {@link GroupConfig#linkInterface()}. */
-    public Builder linkInterface(String value) {
-      boolean isName = INTERFACE_NAME.matcher(value).matches() && !DOTTED.matcher(value).matches();
-      if (!isName && AddressRange.parse(value) == null) {
-        throw new IllegalArgumentException(
-            String.format(
-                Locale.ROOT,
-                "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16",
-                value));
-      }
-      linkInterface = value;
-      return this;
-    }
-
-    /** See {@link GroupConfig#linkSecurity()}. */
-    public Builder linkSecurity(LinkSecurity value) {
-      linkSecurity = Objects.requireNonNull(value, "linkSecurity");
-      return this;
-    }
-
-    /** See {@link GroupConfig#linkThreads()}; 1, 2 or 4. */
-    public Builder linkThreads(int value) {
-      if (value != 1 && value != 2 && value != 4) {
-        throw new IllegalArgumentException("linkThreads is " + value + ", must be 1, 2 or 4");
-      }
-      linkThreads = value;
-      return this;
-    }
-
-    /** See {@link GroupConfig#linkSpin()}; 1 us to 1 day. */
-    public Builder linkSpin(Duration value) {
-      if (value.compareTo(Duration.ofNanos(1000)) < 0 || value.compareTo(Duration.ofDays(1)) > 0) {
-        throw new IllegalArgumentException("linkSpin is " + value + ", must be 1 us to 1 day");
-      }
-      linkSpin = value;
+    public Builder links(Consumer<Links.Builder> change) {
+      Links.Builder builder = new Links.Builder(links);
+      change.accept(builder);
+      links = new Links(builder);
       return this;
     }
 
@@ -536,6 +307,370 @@ public final class GroupConfig {
         throw new IllegalArgumentException(name + " is " + value + ", must be 1 ms to 1 day");
       }
       return value;
+    }
+  }
+
+  /** The options that only groups on GPUs use; the CPU backend ignores all of them. Immutable. */
+  public static final class Cuda {
+    /** Default of {@link #concurrentGroups}. */
+    public static final int CONCURRENT_GROUPS_DEFAULT = 2;
+
+    private static final Cuda DEFAULTS = new Cuda();
+
+    private final MemoryProvider memory;
+    private final int concurrentGroups;
+    private final long arenaBytes;
+    private final boolean exclusive;
+    private final boolean programmaticLaunch;
+
+    private Cuda() {
+      memory = MemoryProvider.AUTO;
+      concurrentGroups = CONCURRENT_GROUPS_DEFAULT;
+      arenaBytes = 0;
+      exclusive = false;
+      programmaticLaunch = false;
+    }
+
+    private Cuda(Builder builder) {
+      memory = builder.memory;
+      concurrentGroups = builder.concurrentGroups;
+      arenaBytes = builder.arenaBytes;
+      exclusive = builder.exclusive;
+      programmaticLaunch = builder.programmaticLaunch;
+    }
+
+    /** How members on GPUs reach each other's memory. */
+    public MemoryProvider memory() {
+      return memory;
+    }
+
+    /**
+     * How many groups may have calls on one GPU at the same time. Each kernel of this group limits
+     * its resident blocks to its share of the GPU, so that the kernels of that many groups fit at
+     * once. Otherwise a kernel that waits for other members could occupy the GPU and keep the
+     * kernel they wait for from starting, which is a deadlock.
+     */
+    public int concurrentGroups() {
+      return concurrentGroups;
+    }
+
+    /**
+     * Bytes of GPU memory that each process reserves for all its groups over {@link
+     * MemoryProvider#NVSHMEM} together. The memory is allocated once, with the first such group; 0
+     * for what that group needs. Set it if a process creates several such groups; all members must
+     * set the same value.
+     */
+    public long arenaBytes() {
+      return arenaBytes;
+    }
+
+    /**
+     * Whether no other group's calls run on this group's GPUs while this group's do. Its calls may
+     * then have more blocks than a GPU holds at once, which is faster from 1 MB, and {@link
+     * #concurrentGroups} does not matter. If calls of another group do run meanwhile, both groups
+     * can deadlock until {@link GroupConfig#timeout}; groups that were split from this one are
+     * other groups, too. Calls on one stream never work at the same time.
+     */
+    public boolean exclusive() {
+      return exclusive;
+    }
+
+    /**
+     * Whether calls are enqueued with programmatic dependent launch: a call's kernel starts while
+     * the kernel before it on the stream ends, which makes a call in a chain faster by 0.6 to 1 us.
+     * In an {@link #exclusive} group it may start, and wait, as soon as the call before it has
+     * started; it holds room on the GPU meanwhile, as a programmatic kernel of the caller's behind
+     * a call does. It needs GPUs of compute capability 9.0 or newer. By setting it the caller
+     * declares that every kernel of its own that is launched with programmatic dependent launch on
+     * a stream with calls of this group executes {@code griddepcontrol.wait} before it touches
+     * memory that others use, and before it ends; kernels that are launched normally need nothing.
+     */
+    public boolean programmaticLaunch() {
+      return programmaticLaunch;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+      return other instanceof Cuda that
+          && memory == that.memory
+          && concurrentGroups == that.concurrentGroups
+          && arenaBytes == that.arenaBytes
+          && exclusive == that.exclusive
+          && programmaticLaunch == that.programmaticLaunch;
+    }
+
+    @Override
+    public int hashCode() {
+      return Objects.hash(memory, concurrentGroups, arenaBytes, exclusive, programmaticLaunch);
+    }
+
+    @Override
+    public String toString() {
+      return String.format(
+          Locale.ROOT,
+          "Cuda[memory=%s, concurrentGroups=%d, arenaBytes=%d, exclusive=%b, programmaticLaunch=%b]",
+          memory,
+          concurrentGroups,
+          arenaBytes,
+          exclusive,
+          programmaticLaunch);
+    }
+
+    /** Sets options of {@link GroupConfig.Builder#cuda}. Not thread-safe. */
+    public static final class Builder {
+      private static final int CONCURRENT_GROUPS_MAX = 64;
+      private static final long ARENA_BYTES_MAX = 1L << 40;
+
+      private MemoryProvider memory;
+      private int concurrentGroups;
+      private long arenaBytes;
+      private boolean exclusive;
+      private boolean programmaticLaunch;
+
+      private Builder(Cuda start) {
+        memory = start.memory;
+        concurrentGroups = start.concurrentGroups;
+        arenaBytes = start.arenaBytes;
+        exclusive = start.exclusive;
+        programmaticLaunch = start.programmaticLaunch;
+      }
+
+      /** See {@link Cuda#memory()}. */
+      public Builder memory(MemoryProvider value) {
+        memory = Objects.requireNonNull(value, "cuda.memory");
+        return this;
+      }
+
+      /** See {@link Cuda#concurrentGroups()}; 1 to 64. */
+      public Builder concurrentGroups(int value) {
+        if (value < 1 || value > CONCURRENT_GROUPS_MAX) {
+          throw new IllegalArgumentException(
+              String.format(
+                  Locale.ROOT,
+                  "cuda.concurrentGroups is %d, must be 1 to %d",
+                  value,
+                  CONCURRENT_GROUPS_MAX));
+        }
+        concurrentGroups = value;
+        return this;
+      }
+
+      /** See {@link Cuda#arenaBytes()}; 0 to 1 TiB. */
+      public Builder arenaBytes(long value) {
+        if (value < 0 || value > ARENA_BYTES_MAX) {
+          throw new IllegalArgumentException(
+              String.format(
+                  Locale.ROOT, "cuda.arenaBytes is %d, must be 0 to %d", value, ARENA_BYTES_MAX));
+        }
+        arenaBytes = value;
+        return this;
+      }
+
+      /** See {@link Cuda#exclusive()}. */
+      public Builder exclusive(boolean value) {
+        exclusive = value;
+        return this;
+      }
+
+      /** See {@link Cuda#programmaticLaunch()}. */
+      public Builder programmaticLaunch(boolean value) {
+        programmaticLaunch = value;
+        return this;
+      }
+    }
+  }
+
+  /**
+   * The options of links, the TCP connections between members on different hosts. A group on one
+   * host has no links, but its members listen for them while they join. Immutable.
+   */
+  public static final class Links {
+    /** Default of {@link #spin}. */
+    public static final Duration SPIN_DEFAULT = Duration.ofMillis(2);
+
+    private static final Links DEFAULTS = new Links();
+
+    private final int firstPort;
+    private final int lastPort;
+    private final String networkInterface;
+    private final LinkSecurity security;
+    private final int threads;
+    private final Duration spin;
+
+    private Links() {
+      firstPort = 0;
+      lastPort = 0;
+      networkInterface = "";
+      security = LinkSecurity.PLAIN;
+      threads = 1;
+      spin = SPIN_DEFAULT;
+    }
+
+    private Links(Builder builder) {
+      firstPort = builder.firstPort;
+      lastPort = builder.lastPort;
+      networkInterface = builder.networkInterface;
+      security = builder.security;
+      threads = builder.threads;
+      spin = builder.spin;
+    }
+
+    /**
+     * The first TCP port on which a member may listen for the links of members on other hosts; 0
+     * for any free port. Every member of a host takes a port of its own while the group is made,
+     * also in a group on one host: that all are on one is known only when all have come.
+     */
+    public int firstPort() {
+      return firstPort;
+    }
+
+    /** The last port of the range that begins with {@link #firstPort}; 0 for any free port. */
+    public int lastPort() {
+      return lastPort;
+    }
+
+    /**
+     * Where members on other hosts reach a member: the name of a network interface, such as {@code
+     * eth0}, an address, or a range of addresses, such as {@code 10.1.0.0/16}, of which each member
+     * takes the first that its host has. Empty for the address from which the member reached the
+     * rendezvous.
+     */
+    public String networkInterface() {
+      return networkInterface;
+    }
+
+    /** How links between members on different hosts are protected. */
+    public LinkSecurity security() {
+      return security;
+    }
+
+    /**
+     * How many link threads of a member carry data between its GPU and other hosts: 1, 2 or 4. The
+     * largest useful number is 4 with one member on the largest host, 2 with two, else 1; a larger
+     * value is lowered to it. Each thread takes a processor core while it polls. CUDA backend only.
+     */
+    public int threads() {
+      return threads;
+    }
+
+    /**
+     * How long a link thread polls without a pause after its last event. Then it polls every 2 ms,
+     * and after another half second every 4 ms. Replays of a captured graph, by {@link DeviceGraph}
+     * or other code, are not announced to it: the first one after a pause may begin so much later.
+     * A call that is enqueued and has not begun keeps the threads polling. CUDA backend only.
+     */
+    public Duration spin() {
+      return spin;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+      return other instanceof Links that
+          && firstPort == that.firstPort
+          && lastPort == that.lastPort
+          && networkInterface.equals(that.networkInterface)
+          && security == that.security
+          && threads == that.threads
+          && spin.equals(that.spin);
+    }
+
+    @Override
+    public int hashCode() {
+      return Objects.hash(firstPort, lastPort, networkInterface, security, threads, spin);
+    }
+
+    @Override
+    public String toString() {
+      return String.format(
+          Locale.ROOT,
+          "Links[ports=%d-%d, networkInterface=%s, security=%s, threads=%d, spin=%s]",
+          firstPort,
+          lastPort,
+          networkInterface,
+          security,
+          threads,
+          spin);
+    }
+
+    /** Sets options of {@link GroupConfig.Builder#links}. Not thread-safe. */
+    public static final class Builder {
+      /** A name that Linux accepts; it has no colon either, which only an address has. */
+      private static final Pattern INTERFACE_NAME = Pattern.compile("[!-~&&[^/:]]{0,15}");
+
+      /** What was meant as an IPv4 address. */
+      private static final Pattern DOTTED = Pattern.compile("[0-9]+(\\.[0-9]+){3}");
+
+      private int firstPort;
+      private int lastPort;
+      private String networkInterface;
+      private LinkSecurity security;
+      private int threads;
+      private Duration spin;
+
+      private Builder(Links start) {
+        firstPort = start.firstPort;
+        lastPort = start.lastPort;
+        networkInterface = start.networkInterface;
+        security = start.security;
+        threads = start.threads;
+        spin = start.spin;
+      }
+
+      /** See {@link Links#firstPort()}; 1 to 65535, the first not after the last, or both 0. */
+      public Builder ports(int first, int last) {
+        boolean isRange = first >= 1 && first <= last && last <= 65535;
+        if (!isRange && (first != 0 || last != 0)) {
+          throw new IllegalArgumentException(
+              String.format(
+                  Locale.ROOT,
+                  "links.ports are %d to %d, must be a range in 1 to 65535, or both 0",
+                  first,
+                  last));
+        }
+        firstPort = first;
+        lastPort = last;
+        return this;
+      }
+
+      /** See {@link Links#networkInterface()}. */
+      public Builder networkInterface(String value) {
+        boolean isName =
+            INTERFACE_NAME.matcher(value).matches() && !DOTTED.matcher(value).matches();
+        if (!isName && AddressRange.parse(value) == null) {
+          throw new IllegalArgumentException(
+              String.format(
+                  Locale.ROOT,
+                  "links.networkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16",
+                  value));
+        }
+        networkInterface = value;
+        return this;
+      }
+
+      /** See {@link Links#security()}. */
+      public Builder security(LinkSecurity value) {
+        security = Objects.requireNonNull(value, "links.security");
+        return this;
+      }
+
+      /** See {@link Links#threads()}; 1, 2 or 4. */
+      public Builder threads(int value) {
+        if (value != 1 && value != 2 && value != 4) {
+          throw new IllegalArgumentException("links.threads is " + value + ", must be 1, 2 or 4");
+        }
+        threads = value;
+        return this;
+      }
+
+      /** See {@link Links#spin()}; 1 us to 1 day. */
+      public Builder spin(Duration value) {
+        if (value.compareTo(Duration.ofNanos(1000)) < 0
+            || value.compareTo(Duration.ofDays(1)) > 0) {
+          throw new IllegalArgumentException("links.spin is " + value + ", must be 1 us to 1 day");
+        }
+        spin = value;
+        return this;
+      }
     }
   }
 }

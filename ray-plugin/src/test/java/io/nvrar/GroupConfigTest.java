@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Consumer;
@@ -25,16 +26,16 @@ class GroupConfigTest {
           builder -> builder.rendezvousPort(65535),
           builder -> builder.gpusPerNode(72),
           builder -> builder.tuning(TABLE),
-          builder -> builder.memory(MemoryProvider.IPC),
-          builder -> builder.concurrentGroups(3),
-          builder -> builder.arenaBytes(1L << 40),
-          builder -> builder.exclusive(true),
-          builder -> builder.programmaticLaunch(true),
-          builder -> builder.linkPorts(7000, 7007),
-          builder -> builder.linkInterface("10.1.0.0/16"),
-          builder -> builder.linkSecurity(LinkSecurity.ENCRYPTED),
-          builder -> builder.linkThreads(4),
-          builder -> builder.linkSpin(Duration.ofNanos(1000)));
+          builder -> builder.cuda(cuda -> cuda.memory(MemoryProvider.IPC)),
+          builder -> builder.cuda(cuda -> cuda.concurrentGroups(3)),
+          builder -> builder.cuda(cuda -> cuda.arenaBytes(1L << 40)),
+          builder -> builder.cuda(cuda -> cuda.exclusive(true)),
+          builder -> builder.cuda(cuda -> cuda.programmaticLaunch(true)),
+          builder -> builder.links(links -> links.ports(7000, 7007)),
+          builder -> builder.links(links -> links.networkInterface("10.1.0.0/16")),
+          builder -> builder.links(links -> links.security(LinkSecurity.ENCRYPTED)),
+          builder -> builder.links(links -> links.threads(4)),
+          builder -> builder.links(links -> links.spin(Duration.ofNanos(1000))));
 
   @Test
   void whatDiffersInOneOptionIsAnotherConfigurationAndSaysSo() {
@@ -55,6 +56,55 @@ class GroupConfigTest {
     GroupConfig all = builder.build();
     GroupConfig copy = all.toBuilder().build();
     assertThat(copy).isEqualTo(all).hasSameHashCodeAs(all).hasToString(all.toString());
+  }
+
+  @Test
+  void aPartKeepsTheOptionsThatAChangeOfItDoesNotSet() {
+    GroupConfig config =
+        GroupConfig.builder()
+            .cuda(cuda -> cuda.exclusive(true))
+            .links(links -> links.threads(4))
+            .cuda(cuda -> cuda.concurrentGroups(3))
+            .links(links -> links.ports(7000, 7007))
+            .build();
+    assertThat(config.cuda().exclusive()).isTrue();
+    assertThat(config.cuda().concurrentGroups()).isEqualTo(3);
+    assertThat(config.links().threads()).isEqualTo(4);
+    assertThat(config.links().firstPort()).isEqualTo(7000);
+    assertThat(config.links().lastPort()).isEqualTo(7007);
+  }
+
+  @Test
+  void aBuilderThatIsKeptChangesNoConfiguration() {
+    List<GroupConfig.Cuda.Builder> kept = new ArrayList<>();
+    GroupConfig.Builder builder = GroupConfig.builder().cuda(kept::add);
+    kept.get(0).exclusive(true);
+    assertThat(builder.build()).isEqualTo(GroupConfig.defaults());
+  }
+
+  @Test
+  void partsWithTheSameOptionsAreEqual() {
+    GroupConfig.Builder builder = GroupConfig.builder();
+    CHANGES.forEach(change -> change.accept(builder));
+    GroupConfig one = builder.build();
+    GroupConfig other = GroupConfig.defaults();
+    GroupConfig copy =
+        one.toBuilder()
+            .cuda(cuda -> cuda.exclusive(false).exclusive(true))
+            .links(links -> links.threads(1).threads(4))
+            .build();
+    assertThat(copy.cuda())
+        .isEqualTo(one.cuda())
+        .hasSameHashCodeAs(one.cuda())
+        .hasToString(
+            "Cuda[memory=IPC, concurrentGroups=3, arenaBytes=1099511627776, exclusive=true, programmaticLaunch=true]")
+        .isNotEqualTo(other.cuda());
+    assertThat(copy.links())
+        .isEqualTo(one.links())
+        .hasSameHashCodeAs(one.links())
+        .hasToString(
+            "Links[ports=7000-7007, networkInterface=10.1.0.0/16, security=ENCRYPTED, threads=4, spin=PT0.000001S]")
+        .isNotEqualTo(other.links());
   }
 
   @Test
@@ -85,27 +135,33 @@ class GroupConfigTest {
     refused(builder -> builder.rendezvousPort(-1), "rendezvousPort is -1, must be 0 to 65535");
     refused(builder -> builder.gpusPerNode(-1), "gpusPerNode is -1, must be 0 to 72");
     refused(builder -> builder.gpusPerNode(73), "gpusPerNode is 73, must be 0 to 72");
-    refused(builder -> builder.concurrentGroups(0), "concurrentGroups is 0, must be 1 to 64");
-    refused(builder -> builder.concurrentGroups(65), "concurrentGroups is 65, must be 1 to 64");
-    refused(builder -> builder.arenaBytes(-1), "arenaBytes is -1, must be 0 to 1099511627776");
+    refused(
+        builder -> builder.cuda(cuda -> cuda.concurrentGroups(0)),
+        "cuda.concurrentGroups is 0, must be 1 to 64");
+    refused(
+        builder -> builder.cuda(cuda -> cuda.concurrentGroups(65)),
+        "cuda.concurrentGroups is 65, must be 1 to 64");
+    refused(
+        builder -> builder.cuda(cuda -> cuda.arenaBytes(-1)),
+        "cuda.arenaBytes is -1, must be 0 to 1099511627776");
     for (int threads : new int[] {0, 3, 8}) {
       refused(
-          builder -> builder.linkThreads(threads),
-          "linkThreads is " + threads + ", must be 1, 2 or 4");
+          builder -> builder.links(links -> links.threads(threads)),
+          "links.threads is " + threads + ", must be 1, 2 or 4");
     }
     refused(
-        builder -> builder.linkSpin(Duration.ofNanos(999)),
-        "linkSpin is PT0.000000999S, must be 1 us to 1 day");
+        builder -> builder.links(links -> links.spin(Duration.ofNanos(999))),
+        "links.spin is PT0.000000999S, must be 1 us to 1 day");
     refused(
-        builder -> builder.linkSpin(Duration.ofDays(2)),
-        "linkSpin is PT48H, must be 1 us to 1 day");
+        builder -> builder.links(links -> links.spin(Duration.ofDays(2))),
+        "links.spin is PT48H, must be 1 us to 1 day");
     int[][] noPorts = {{0, 1}, {1, 0}, {-1, 5}, {9, 8}, {1, 65536}};
     for (int[] ports : noPorts) {
       refused(
-          builder -> builder.linkPorts(ports[0], ports[1]),
+          builder -> builder.links(links -> links.ports(ports[0], ports[1])),
           String.format(
               Locale.ROOT,
-              "linkPorts are %d to %d, must be a range in 1 to 65535, or both 0",
+              "links.ports are %d to %d, must be a range in 1 to 65535, or both 0",
               ports[0],
               ports[1]));
     }
@@ -124,7 +180,9 @@ class GroupConfigTest {
             "10.1.0.7",
             "fd00::7",
             "1.2.3")) {
-      assertThat(GroupConfig.builder().linkInterface(one).build().linkInterface()).isEqualTo(one);
+      GroupConfig config =
+          GroupConfig.builder().links(links -> links.networkInterface(one)).build();
+      assertThat(config.links().networkInterface()).isEqualTo(one);
     }
     for (String one :
         List.of(
@@ -140,10 +198,10 @@ class GroupConfigTest {
             "::ffff:10.1.0.7",
             "eth0:1")) {
       refused(
-          builder -> builder.linkInterface(one),
+          builder -> builder.links(links -> links.networkInterface(one)),
           String.format(
               Locale.ROOT,
-              "linkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16",
+              "links.networkInterface is '%s', must be the name of a network interface, such as eth0, an address, or a range of addresses, such as 10.1.0.0/16",
               one));
     }
   }

@@ -114,9 +114,8 @@ final class DecodeSession implements AutoCloseable {
     // launch. A host of GPUs has cores for the threads of its links.
     return config
         .backend(Backend.CUDA)
-        .exclusive(true)
-        .programmaticLaunch(programmatic)
-        .linkThreads(LINK_THREADS)
+        .cuda(cuda -> cuda.exclusive(true).programmaticLaunch(programmatic))
+        .links(links -> links.threads(LINK_THREADS))
         .build();
   }
 

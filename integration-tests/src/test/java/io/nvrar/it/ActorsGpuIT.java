@@ -50,7 +50,8 @@ class ActorsGpuIT extends ActorsContract {
   @ParameterizedTest
   @MethodSource("worldsOfTwoHalves")
   void theGroupsOfOneNvshmemWorldWorkSideBySide(int world) {
-    GroupConfig config = config().memory(MemoryProvider.NVSHMEM).arenaBytes(ARENA_BYTES).build();
+    GroupConfig config =
+        config().cuda(cuda -> cuda.memory(MemoryProvider.NVSHMEM).arenaBytes(ARENA_BYTES)).build();
     // The first of them makes the world, and the others have some of its members.
     try (RayActorGroup<Probe> actors = actors(world);
         RayCollectiveGroup whole = RayCollectives.createGroup("whole", actors.handles(), config);
@@ -78,7 +79,7 @@ class ActorsGpuIT extends ActorsContract {
   }
 
   private double leastFreeMbWith(RayActorGroup<Probe> actors, MemoryProvider memory) {
-    GroupConfig config = config().memory(memory).build();
+    GroupConfig config = config().cuda(cuda -> cuda.memory(memory)).build();
     try (RayCollectiveGroup group =
         RayCollectives.createGroup("measured", actors.handles(), config)) {
       for (Collective collective : Collective.values()) {

@@ -107,8 +107,8 @@ public final class Groups {
     }
     boolean isNumber = spec.hasNumericHost();
     String sign =
-        !config.linkInterface().isEmpty()
-            ? "linkInterface is set, which only members on several hosts use"
+        !config.links().networkInterface().isEmpty()
+            ? "links.networkInterface is set, which only members on several hosts use"
             : spec.worldSize() > MAX_NODE_SIZE && config.gpusPerNode() == 0
                 ? String.format(Locale.ROOT, "its %d members need several hosts", spec.worldSize())
                 : isNumber || spec.host().equals("localhost")

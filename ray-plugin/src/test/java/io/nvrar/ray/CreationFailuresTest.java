@@ -60,7 +60,8 @@ class CreationFailuresTest {
 
   @Test
   void theDriverThatComesTooLateSaysLessThanTheMemberThatEndedTheGroup() {
-    CollectiveException cause = new CollectiveException("linkInterface is 'eth9', but ...");
+    CollectiveException cause =
+        new CollectiveException("links.networkInterface is 'eth9', but ...");
     failures.add(new CollectiveException("group 'tp' has no rendezvous at 10.0.0.1:7 any more"));
     failures.add(2, task(cause));
     assertThat(failures.mostTelling()).isSameAs(cause);

@@ -146,12 +146,13 @@ class TicketAddressTest {
 
   @ParameterizedTest
   @CsvSource({
-    "2, 10.1.0.0/16, 'linkInterface is set'",
+    "2, 10.1.0.0/16, 'links.networkInterface is set'",
     "9, '', 'its 9 members need several hosts'",
   })
   void aRendezvousOnLoopbackIsWarnedOfWhereSeveralHostsAreMeant(
-      int worldSize, String linkInterface, String sign) {
-    GroupConfig config = Members.config().linkInterface(linkInterface).build();
+      int worldSize, String networkInterface, String sign) {
+    GroupConfig config =
+        Members.config().links(links -> links.networkInterface(networkInterface)).build();
     byte[] ticket = Groups.createTicket("far", worldSize, config, Members.HOST);
     Groups.discardTicket(ticket);
     assertThat(log.text())

@@ -99,7 +99,8 @@ class TwoHostsTest {
                 scratch)
             + "mount -t overlay -o lowerdir=$D,upperdir=$V/u,workdir=$V/w none $D && rm -f $D/libcrypto.so*";
     List<String> there = OtherHost.command(List.of(), without);
-    byte[] encrypted = ticket(Members.config().linkSecurity(LinkSecurity.ENCRYPTED).build());
+    byte[] encrypted =
+        ticket(Members.config().links(links -> links.security(LinkSecurity.ENCRYPTED)).build());
     Future<CollectiveGroup> zero = threads.submit(() -> Members.join(encrypted, 0));
     ForkedMember one = rankOne(encrypted, "once", there);
     String sentence =

@@ -39,13 +39,14 @@ public final class Doctor implements NvrarCommand {
       names = "--link-interface",
       paramLabel = "NAME",
       defaultValue = "",
-      description = "The linkInterface of a group: say which address of this host it means.")
+      description =
+          "The links.networkInterface of a group: say which address of this host it means.")
   private String linkInterface = "";
 
   @Option(
       names = "--link-ports",
       paramLabel = "FIRST-LAST",
-      description = "The linkPorts of a group: say how many of them are free.")
+      description = "The links.ports of a group: say how many of them are free.")
   private @Nullable String linkPorts;
 
   /** For {@link java.util.ServiceLoader}. */
@@ -88,22 +89,23 @@ public final class Doctor implements NvrarCommand {
     library(out, "libcuda", libraries, "libcuda.so.1");
     nvshmem(out);
     boolean canLink =
-        LinkReport.of(config(), (state, what, detail) -> line(out, state, what, detail));
+        LinkReport.of(links(), (state, what, detail) -> line(out, state, what, detail));
     out.print(MachineReport.of(SYSFS, gpus, CudaReport::link));
     out.flush();
     return cpu == null && canLink ? 0 : Main.FAILED;
   }
 
-  private GroupConfig config() {
+  private GroupConfig.Links links() {
     try {
-      GroupConfig.Builder config = GroupConfig.builder().linkInterface(linkInterface);
+      GroupConfig.Builder config =
+          GroupConfig.builder().links(links -> links.networkInterface(linkInterface));
       if (linkPorts != null) {
         int dash = linkPorts.indexOf('-');
-        config.linkPorts(
-            Integer.parseInt(linkPorts.substring(0, Math.max(dash, 0))),
-            Integer.parseInt(linkPorts.substring(dash + 1)));
+        int first = Integer.parseInt(linkPorts.substring(0, Math.max(dash, 0)));
+        int last = Integer.parseInt(linkPorts.substring(dash + 1));
+        config.links(links -> links.ports(first, last));
       }
-      return config.build();
+      return config.build().links();
     } catch (NumberFormatException e) {
       throw new ParameterException(
           Objects.requireNonNull(spec).commandLine(),

@@ -23,22 +23,23 @@ final class LinkReport {
   private LinkReport() {}
 
   /** Returns whether this host has what the configuration asks for by name or number. */
-  static boolean of(GroupConfig config, Lines lines) {
+  static boolean of(GroupConfig.Links links, Lines lines) {
     @Nullable InetAddress address = null;
     boolean hasAddress = true;
-    if (config.linkInterface().isEmpty()) {
+    if (links.networkInterface().isEmpty()) {
       lines.add("ok", "link address", automatic());
     } else {
       try {
-        LinkAddress.Own own = LinkAddress.of(config.linkInterface());
+        LinkAddress.Own own = LinkAddress.of(links.networkInterface());
         address = own.address();
-        lines.add("ok", "link address", own + ", by linkInterface " + config.linkInterface());
+        lines.add(
+            "ok", "link address", own + ", by links.networkInterface " + links.networkInterface());
       } catch (CollectiveException e) {
         hasAddress = false;
         lines.add("missing", "link address", String.valueOf(e.getMessage()));
       }
     }
-    boolean hasPort = !hasAddress || ports(config, address, lines);
+    boolean hasPort = !hasAddress || ports(links, address, lines);
     encryption(lines);
     return hasAddress && hasPort;
   }
@@ -48,14 +49,16 @@ final class LinkReport {
         LinkAddress.all().stream().map(LinkAddress.Own::toString).collect(Collectors.joining(", "));
     return all.isEmpty()
         ? "this host has none by which others could reach it"
-        : "the one from which a member reaches rank 0, without linkInterface; this host has " + all;
+        : "the one from which a member reaches rank 0, without links.networkInterface; this host has "
+            + all;
   }
 
-  private static boolean ports(GroupConfig config, @Nullable InetAddress address, Lines lines) {
-    int first = config.linkPortFirst();
-    int last = config.linkPortLast();
+  private static boolean ports(
+      GroupConfig.Links links, @Nullable InetAddress address, Lines lines) {
+    int first = links.firstPort();
+    int last = links.lastPort();
     if (first == 0) {
-      lines.add("ok", "link ports", "any free ones, without linkPorts");
+      lines.add("ok", "link ports", "any free ones, without links.ports");
       return true;
     }
     long free = IntStream.rangeClosed(first, last).filter(port -> isFree(port, address)).count();
@@ -84,7 +87,7 @@ final class LinkReport {
       lines.add("ok", "link encryption", NativeReport.libcrypto());
     } catch (BackendUnavailableException e) {
       lines.add(
-          "none", "link encryption", e.getMessage() + "; only linkSecurity ENCRYPTED uses it");
+          "none", "link encryption", e.getMessage() + "; only links.security ENCRYPTED uses it");
     }
   }
 }

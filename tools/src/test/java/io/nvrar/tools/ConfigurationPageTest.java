@@ -8,12 +8,14 @@ import io.nvrar.GroupConfig;
 import io.nvrar.TuningTable;
 import io.nvrar.tuning.TuningFile;
 import java.io.IOException;
-import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -23,15 +25,24 @@ class ConfigurationPageTest {
 
   @Test
   void everyOptionOfGroupConfigIsExplained() throws IOException {
+    Set<String> parts = Set.of("cuda", "links");
     List<String> options =
-        Arrays.stream(GroupConfig.Builder.class.getDeclaredMethods())
-            .filter(method -> Modifier.isPublic(method.getModifiers()))
-            .filter(method -> method.getParameterCount() > 0)
-            .map(Method::getName)
+        Stream.of(
+                options(GroupConfig.Builder.class, "").filter(option -> !parts.contains(option)),
+                options(GroupConfig.Cuda.Builder.class, "cuda."),
+                options(GroupConfig.Links.Builder.class, "links."))
+            .flatMap(part -> part)
             .toList();
-    assertThat(options).isNotEmpty();
+    assertThat(options).contains("timeout", "cuda.memory", "links.ports");
     String page = Files.readString(PAGE);
     assertThat(options).allSatisfy(option -> assertThat(page).contains("| `" + option + "` |"));
+  }
+
+  private static Stream<String> options(Class<?> builder, String prefix) {
+    return Arrays.stream(builder.getDeclaredMethods())
+        .filter(method -> Modifier.isPublic(method.getModifiers()))
+        .filter(method -> method.getParameterCount() > 0)
+        .map(method -> prefix + method.getName());
   }
 
   @Test
@@ -46,8 +57,20 @@ class ConfigurationPageTest {
         .contains("| `ringBytes` | " + defaults.ringBytes() + ":")
         .contains("| `rendezvousPort` | " + defaults.rendezvousPort() + ":")
         .contains("| `gpusPerNode` | " + defaults.gpusPerNode() + ":")
+        .contains("| `cuda.memory` | `" + defaults.cuda().memory() + "` |")
+        .contains("| `cuda.concurrentGroups` | " + defaults.cuda().concurrentGroups() + " |")
+        .contains("| `cuda.arenaBytes` | " + defaults.cuda().arenaBytes() + ":")
+        .contains("| `cuda.exclusive` | `" + defaults.cuda().exclusive() + "` |")
+        .contains("| `cuda.programmaticLaunch` | `" + defaults.cuda().programmaticLaunch() + "` |")
         .contains(
-            "| `linkPorts` | " + defaults.linkPortFirst() + ", " + defaults.linkPortLast() + ":")
+            String.format(
+                Locale.ROOT,
+                "| `links.ports` | %d, %d:",
+                defaults.links().firstPort(),
+                defaults.links().lastPort()))
+        .contains("| `links.security` | `" + defaults.links().security() + "` |")
+        .contains("| `links.threads` | " + defaults.links().threads() + " |")
+        .contains("| `links.spin` | " + defaults.links().spin().toMillis() + " ms |")
         .contains("| `tuning` | `" + defaults.tuning() + "` | up to " + TuningTable.MAX_RULES);
   }
 

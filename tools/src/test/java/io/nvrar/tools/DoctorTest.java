@@ -130,10 +130,11 @@ class DoctorTest {
         .containsPattern("ok +link ports +any free ones")
         .containsPattern("ok +link encryption +OpenSSL [13]\\..*, /.*libcrypto\\.so");
     assertThat(run(0, "--link-interface", "lo"))
-        .containsPattern("ok +link address +lo (127\\.0\\.0\\.1|0:.*:1), by linkInterface lo\n");
+        .containsPattern(
+            "ok +link address +lo (127\\.0\\.0\\.1|0:.*:1), by links\\.networkInterface lo\n");
     assertThat(run(Main.FAILED, "--link-interface", "203.0.113.0/24"))
         .containsPattern(
-            "missing +link address +linkInterface is '203\\.0\\.113\\.0/24', but this host has no such address; it has .*127\\.0\\.0\\.1");
+            "missing +link address +links\\.networkInterface is '203\\.0\\.113\\.0/24', but this host has no such address; it has .*127\\.0\\.0\\.1");
     try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       int port = taken.getLocalPort();
       assertThat(
@@ -151,9 +152,9 @@ class DoctorTest {
 
   @ParameterizedTest
   @CsvSource({
-    "--link-ports, 7-6, linkPorts are 7 to 6",
+    "--link-ports, 7-6, links.ports are 7 to 6",
     "--link-ports, many, --link-ports is 'many'",
-    "--link-interface, 10.0.0.0/33, linkInterface is '10.0.0.0/33'"
+    "--link-interface, 10.0.0.0/33, links.networkInterface is '10.0.0.0/33'"
   })
   void optionsOfLinksThatAGroupWouldRefuseAreRefused(String option, String value, String said) {
     assertThat(run(2, option, value)).contains(said);

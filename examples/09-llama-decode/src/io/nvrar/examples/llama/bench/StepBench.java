@@ -138,7 +138,8 @@ public final class StepBench {
 
   private static CollectiveGroup ofOne(CollectiveGroup group) {
     // Not NVSHMEM, which has one world in a process.
-    GroupConfig config = group.config().toBuilder().memory(MemoryProvider.IPC).build();
+    GroupConfig config =
+        group.config().toBuilder().cuda(cuda -> cuda.memory(MemoryProvider.IPC)).build();
     byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
     return Groups.join(ticket, 0, group.device().ordinal());
   }

@@ -172,7 +172,7 @@ class HostsIT {
         .singleElement()
         .asString()
         .containsPattern(
-            "linkInterface is '203.0.113.0/24', but this host has no such address; it");
+            "links.networkInterface is '203.0.113.0/24', but this host has no such address; it");
     assertThat(facts.remove("ports"))
         .singleElement()
         .asString()

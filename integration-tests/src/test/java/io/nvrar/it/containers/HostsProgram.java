@@ -270,12 +270,15 @@ final class HostsProgram {
       // So that what a first group loads takes nothing of the limit.
       sum("refused", all);
       GroupConfig.Builder soon = GroupConfig.builder().joinTimeout(Duration.ofSeconds(4));
-      refused("nowhere", all, soon.linkInterface("127.0.0.0/8").build());
-      refused("absent", all, soon.linkInterface("203.0.113.0/24").build());
-      refused("ports", all, soon.linkInterface("").linkPorts(7_000, 7_000).build());
+      refused("nowhere", all, soon.links(links -> links.networkInterface("127.0.0.0/8")).build());
+      refused("absent", all, soon.links(links -> links.networkInterface("203.0.113.0/24")).build());
+      refused(
+          "ports",
+          all,
+          soon.links(links -> links.networkInterface("").ports(7_000, 7_000)).build());
       refused("nodes", all, GroupConfig.builder().gpusPerNode(2).build());
-      GroupConfig.Builder good = GroupConfig.builder().linkPorts(7_000, 7_003);
-      sum("refused", all, good.linkSecurity(LinkSecurity.ENCRYPTED).build());
+      GroupConfig.Builder good = GroupConfig.builder().links(links -> links.ports(7_000, 7_003));
+      sum("refused", all, good.links(links -> links.security(LinkSecurity.ENCRYPTED)).build());
     }
   }
 
@@ -286,7 +289,8 @@ final class HostsProgram {
       List<ActorHandle<Probe>> all = inTurns(here, there, 2);
       // So that what a first group loads takes nothing of the limit.
       sum("refused", all);
-      GroupConfig.Builder config = GroupConfig.builder().linkPorts(FIRST_PORT, FIRST_PORT + 3);
+      GroupConfig.Builder config =
+          GroupConfig.builder().links(links -> links.ports(FIRST_PORT, FIRST_PORT + 3));
       refused("walled", all, config.joinTimeout(Duration.ofSeconds(4)).build());
       awaitOpen();
       sum("refused", all, config.build());
@@ -301,7 +305,8 @@ final class HostsProgram {
 
   /** Rank 2 sends to all others and closes, before those on the first host receive. */
   private static void late(String first, String second) throws InterruptedException {
-    GroupConfig config = GroupConfig.builder().linkPorts(FIRST_PORT, FIRST_PORT + 3).build();
+    GroupConfig config =
+        GroupConfig.builder().links(links -> links.ports(FIRST_PORT, FIRST_PORT + 3)).build();
     Call call = Call.of(Collective.SEND_AND_RECV, DataType.FLOAT32, 1_001).root(2);
     try (RayActorGroup<Probe> here = actorsOn(first, 2);
         RayActorGroup<Probe> there = actorsOn(second, 2);

@@ -220,7 +220,9 @@ public final class Joining {
 
   private Links links(Member member, byte[] linkSecret) {
     return new Links(
-        LinkAddress.of(spec.config().linkInterface(), member.localHost()), false, linkSecret);
+        LinkAddress.of(spec.config().links().networkInterface(), member.localHost()),
+        false,
+        linkSecret);
   }
 
   private void connect(Member member, NativeCommunicator communicator, Message.Members members) {

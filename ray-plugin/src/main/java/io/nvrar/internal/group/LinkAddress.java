@@ -39,15 +39,16 @@ public final class LinkAddress {
   private LinkAddress() {}
 
   /**
-   * The address by {@link io.nvrar.GroupConfig#linkInterface}, as a number; "" if that is empty and
-   * {@code automatic} is of no use without its zone, which a group on one host does not need.
+   * The address by {@link io.nvrar.GroupConfig.Links#networkInterface}, as a number; "" if that is
+   * empty and {@code automatic} is of no use without its zone, which a group on one host does not
+   * need.
    *
    * @param automatic the address from which the member reached the rendezvous, as a number
    * @throws CollectiveException if this host has no such address, with those that it has
    */
-  static String of(String linkInterface, String automatic) {
-    if (!linkInterface.isEmpty()) {
-      return choose(linkInterface, automatic, ofThisHost()).text();
+  static String of(String networkInterface, String automatic) {
+    if (!networkInterface.isEmpty()) {
+      return choose(networkInterface, automatic, ofThisHost()).text();
     }
     String number = withoutZone(automatic);
     return needsZone(numeric(number)) ? "" : number;
@@ -67,13 +68,13 @@ public final class LinkAddress {
   }
 
   /**
-   * The address by a {@link io.nvrar.GroupConfig#linkInterface} that is not empty, where an IPv4
-   * address and an IPv6 address serve as well.
+   * The address by a {@link io.nvrar.GroupConfig.Links#networkInterface} that is not empty, where
+   * an IPv4 address and an IPv6 address serve as well.
    *
    * @throws CollectiveException if this host has no such address, with those that it has
    */
-  public static Own of(String linkInterface) {
-    return choose(linkInterface, "", ofThisHost());
+  public static Own of(String networkInterface) {
+    return choose(networkInterface, "", ofThisHost());
   }
 
   /** The addresses of this host by which others may reach it. */
@@ -83,11 +84,11 @@ public final class LinkAddress {
         .toList();
   }
 
-  static Own choose(String linkInterface, String automatic, List<Own> all) {
-    AddressRange range = AddressRange.parse(linkInterface);
+  static Own choose(String networkInterface, String automatic, List<Own> all) {
+    AddressRange range = AddressRange.parse(networkInterface);
     List<Own> wanted =
         all.stream()
-            .filter(own -> own.up && isWanted(own, linkInterface, range))
+            .filter(own -> own.up && isWanted(own, networkInterface, range))
             .filter(own -> !needsZone(own.address))
             .toList();
     boolean isIpv6 = automatic.contains(":");
@@ -101,8 +102,8 @@ public final class LinkAddress {
                 new CollectiveException(
                     String.format(
                         Locale.ROOT,
-                        "linkInterface is '%s', but this host has no such address; it has %s",
-                        linkInterface,
+                        "links.networkInterface is '%s', but this host has no such address; it has %s",
+                        networkInterface,
                         all.stream().map(Own::toString).collect(Collectors.joining(", ")))));
   }
 

@@ -35,17 +35,17 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
     output.writeLong(value.ringBytes());
     output.writeInt(value.rendezvousPort());
     output.writeInt(value.gpusPerNode());
-    output.writeByte(value.memory().code());
-    output.writeVarInt(value.concurrentGroups(), true);
-    output.writeVarLong(value.arenaBytes(), true);
-    output.writeBoolean(value.exclusive());
-    output.writeBoolean(value.programmaticLaunch());
-    output.writeVarInt(value.linkPortFirst(), true);
-    output.writeVarInt(value.linkPortLast(), true);
-    kryo.writeObject(output, value.linkInterface());
-    output.writeByte(value.linkSecurity().code());
-    output.writeByte(value.linkThreads());
-    output.writeVarLong(value.linkSpin().toNanos(), true);
+    output.writeByte(value.cuda().memory().code());
+    output.writeVarInt(value.cuda().concurrentGroups(), true);
+    output.writeVarLong(value.cuda().arenaBytes(), true);
+    output.writeBoolean(value.cuda().exclusive());
+    output.writeBoolean(value.cuda().programmaticLaunch());
+    output.writeVarInt(value.links().firstPort(), true);
+    output.writeVarInt(value.links().lastPort(), true);
+    kryo.writeObject(output, value.links().networkInterface());
+    output.writeByte(value.links().security().code());
+    output.writeByte(value.links().threads());
+    output.writeVarLong(value.links().spin().toNanos(), true);
     List<TuningTable.Rule> rules = value.tuning().rules();
     output.writeVarInt(rules.size(), true);
     for (TuningTable.Rule rule : rules) {
@@ -73,16 +73,21 @@ final class ConfigSerializer extends Serializer<GroupConfig> {
         .ringBytes(input.readLong())
         .rendezvousPort(input.readInt())
         .gpusPerNode(input.readInt())
-        .memory(memory(input.readByte()))
-        .concurrentGroups(input.readVarInt(true))
-        .arenaBytes(input.readVarLong(true))
-        .exclusive(input.readBoolean())
-        .programmaticLaunch(input.readBoolean())
-        .linkPorts(input.readVarInt(true), input.readVarInt(true))
-        .linkInterface(kryo.readObject(input, String.class))
-        .linkSecurity(linkSecurity(input.readByte()))
-        .linkThreads(input.readByte())
-        .linkSpin(Duration.ofNanos(input.readVarLong(true)))
+        .cuda(
+            cuda ->
+                cuda.memory(memory(input.readByte()))
+                    .concurrentGroups(input.readVarInt(true))
+                    .arenaBytes(input.readVarLong(true))
+                    .exclusive(input.readBoolean())
+                    .programmaticLaunch(input.readBoolean()))
+        .links(
+            links ->
+                links
+                    .ports(input.readVarInt(true), input.readVarInt(true))
+                    .networkInterface(kryo.readObject(input, String.class))
+                    .security(linkSecurity(input.readByte()))
+                    .threads(input.readByte())
+                    .spin(Duration.ofNanos(input.readVarLong(true))))
         .tuning(readTuning(input))
         .build();
   }

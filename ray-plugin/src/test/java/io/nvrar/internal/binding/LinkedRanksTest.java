@@ -44,7 +44,7 @@ class LinkedRanksTest {
   @CsvSource({"PLAIN, 127.0.0.1", "ENCRYPTED, 127.0.0.1", "PLAIN, ::1", "ENCRYPTED, ::1"})
   void aSumCrossesLinksAndEveryRankKnowsWhatTheOthersDo(LinkSecurity security, String loopback)
       throws Exception {
-    GroupConfig config = TWO_NODES.toBuilder().linkSecurity(security).build();
+    GroupConfig config = TWO_NODES.toBuilder().links(links -> links.security(security)).build();
     try (Ranks ranks = new Ranks(4, config, at(loopback))) {
       ranks.all(
           (member, rank) -> {
@@ -195,7 +195,7 @@ class LinkedRanksTest {
   void aRankListensOnAPortOfTheRangeOrSaysThatThereIsNone() throws IOException {
     try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       int port = taken.getLocalPort();
-      GroupConfig config = TWO_NODES.toBuilder().linkPorts(port, port).build();
+      GroupConfig config = TWO_NODES.toBuilder().links(links -> links.ports(port, port)).build();
       byte[] id = NativeCommunicator.uniqueId(Backend.CPU);
       assertThatThrownBy(
               () ->

@@ -89,15 +89,20 @@ class NativeStructsTest {
             .ringBytes(1 << 20)
             .timeout(Duration.ofSeconds(11))
             .joinTimeout(Duration.ofSeconds(16))
-            .memory(MemoryProvider.IPC)
-            .concurrentGroups(5)
-            .exclusive(true)
-            .arenaBytes(1 << 24)
-            .programmaticLaunch(true)
-            .linkPorts(7001, 7009)
-            .linkSecurity(LinkSecurity.ENCRYPTED)
-            .linkThreads(4)
-            .linkSpin(Duration.ofMillis(9))
+            .cuda(
+                cuda ->
+                    cuda.memory(MemoryProvider.IPC)
+                        .concurrentGroups(5)
+                        .exclusive(true)
+                        .arenaBytes(1 << 24)
+                        .programmaticLaunch(true))
+            .links(
+                links ->
+                    links
+                        .ports(7001, 7009)
+                        .security(LinkSecurity.ENCRYPTED)
+                        .threads(4)
+                        .spin(Duration.ofMillis(9)))
             .build();
     byte[] secret = new byte[Links.SECRET_BYTES];
     for (int i = 0; i < secret.length; i++) {

@@ -487,12 +487,13 @@ class JoinTest {
   @Test
   @Tag("host")
   void aMemberWithoutAnAddressAtTheLinkInterfaceSaysWhichItHas() {
-    GroupConfig config = Members.config().linkInterface("203.0.113.0/24").build();
+    GroupConfig config =
+        Members.config().links(links -> links.networkInterface("203.0.113.0/24")).build();
     byte[] bytes = Groups.createTicket("join", 1, config, Members.HOST);
     assertThatThrownBy(() -> Members.join(bytes, 0))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageStartingWith(
-            "linkInterface is '203.0.113.0/24', but this host has no such address; it has ")
+            "links.networkInterface is '203.0.113.0/24', but this host has no such address; it has ")
         .hasMessageContaining("lo 127.0.0.1");
   }
 

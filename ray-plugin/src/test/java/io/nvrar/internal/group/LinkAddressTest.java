@@ -61,7 +61,7 @@ class LinkAddressTest {
         .hasMessage(
             String.format(
                 Locale.ROOT,
-                "linkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2, usb0 169.254.3.7",
+                "links.networkInterface is '%s', but this host has no such address; it has lo 127.0.0.1, lo 0:0:0:0:0:0:0:1, eth0 fe80:0:0:0:0:0:0:1, eth0 fd00:1:0:0:0:0:0:7, eth0 10.1.0.7, ib0 10.2.0.7, ib0 10.2.0.8, tap0 fe80:0:0:0:0:0:0:2, usb0 169.254.3.7",
                 wanted));
   }
 
@@ -73,7 +73,7 @@ class LinkAddressTest {
     assertThat(LinkAddress.choose("10.0.0.0/8", "10.1.0.7", List.of(down, up))).isEqualTo(up);
     assertThatThrownBy(() -> LinkAddress.choose("eth1", "10.1.0.7", List.of(down, up)))
         .hasMessage(
-            "linkInterface is 'eth1', but this host has no such address; it has eth1 10.1.0.6 (down), eth0 10.1.0.7");
+            "links.networkInterface is 'eth1', but this host has no such address; it has eth1 10.1.0.6 (down), eth0 10.1.0.7");
   }
 
   @Test

@@ -93,16 +93,21 @@ final class FuzzSeeds {
   private static GroupConfig config() {
     return GroupConfig.builder()
         .gpusPerNode(1)
-        .memory(MemoryProvider.NVSHMEM)
-        .concurrentGroups(3)
-        .arenaBytes(1 << 20)
-        .exclusive(true)
-        .programmaticLaunch(true)
-        .linkPorts(7000, 7007)
-        .linkInterface("fd00::/8")
-        .linkSecurity(LinkSecurity.ENCRYPTED)
-        .linkThreads(2)
-        .linkSpin(Duration.ofMillis(3))
+        .cuda(
+            cuda ->
+                cuda.memory(MemoryProvider.NVSHMEM)
+                    .concurrentGroups(3)
+                    .arenaBytes(1 << 20)
+                    .exclusive(true)
+                    .programmaticLaunch(true))
+        .links(
+            links ->
+                links
+                    .ports(7000, 7007)
+                    .networkInterface("fd00::/8")
+                    .security(LinkSecurity.ENCRYPTED)
+                    .threads(2)
+                    .spin(Duration.ofMillis(3)))
         .tuning(
             TuningTable.of(
                 List.of(new TuningTable.Rule(DataType.FLOAT32, 2, 1, 4096, Algorithm.ONE_SHOT))))

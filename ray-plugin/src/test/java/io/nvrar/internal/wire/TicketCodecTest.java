@@ -44,9 +44,7 @@ class TicketCodecTest {
             .ringBytes(8192)
             .rendezvousPort(4242)
             .gpusPerNode(2)
-            .linkPorts(7000, 7007)
-            .linkThreads(4)
-            .linkSpin(Duration.ofMillis(3))
+            .links(links -> links.ports(7000, 7007).threads(4).spin(Duration.ofMillis(3)))
             .tuning(
                 TuningTable.of(
                     List.of(

@@ -77,7 +77,7 @@ final class Report {
     if (group.isLinked()) {
       linkedGroups++;
       gpuGroups += group.isOnGpus() ? 1 : 0;
-      encryptedGroups += group.config().linkSecurity() == LinkSecurity.ENCRYPTED ? 1 : 0;
+      encryptedGroups += group.config().links().security() == LinkSecurity.ENCRYPTED ? 1 : 0;
     }
   }
 

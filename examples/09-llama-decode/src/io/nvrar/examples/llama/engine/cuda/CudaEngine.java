@@ -93,7 +93,7 @@ public final class CudaEngine implements LlamaEngine {
       chunkImage = library == null ? null : resources.own(KernelImage.load(gpu, "prefill"));
       ends =
           isFast
-              ? new StepEnds(step, type, type, group.config().programmaticLaunch())
+              ? new StepEnds(step, type, type, group.config().cuda().programmaticLaunch())
               : new StepEnds(step, type, DataType.FLOAT32, false);
       weights =
           resources.own(
@@ -619,7 +619,7 @@ public final class CudaEngine implements LlamaEngine {
                   chunkImage,
                   weights.matrixType(),
                   shape.headSize(),
-                  group.config().programmaticLaunch()),
+                  group.config().cuda().programmaticLaunch()),
               state,
               cache,
               angles,

@@ -122,7 +122,7 @@ final class FastPath extends StampedPath {
     this.group = group;
     this.sums = sums;
     this.stream = stream;
-    this.programmatic = group.config().programmaticLaunch();
+    this.programmatic = group.config().cuda().programmaticLaunch();
     this.shape = shape;
     this.epsilon = epsilon;
     this.weights = weights;

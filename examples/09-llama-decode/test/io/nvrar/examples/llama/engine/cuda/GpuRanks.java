@@ -136,8 +136,10 @@ final class GpuRanks {
     boolean alone = worldSize <= gpus();
     return GroupConfig.builder()
         .backend(Backend.CUDA)
-        .exclusive(alone)
-        .programmaticLaunch(alone && CudaEngine.takesProgrammaticLaunch())
+        .cuda(
+            cuda ->
+                cuda.exclusive(alone)
+                    .programmaticLaunch(alone && CudaEngine.takesProgrammaticLaunch()))
         .build();
   }
 

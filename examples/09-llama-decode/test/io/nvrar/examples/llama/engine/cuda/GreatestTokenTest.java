@@ -42,7 +42,8 @@ final class GreatestTokenTest {
     assumeTrue(Devices.unavailabilityCause(Backend.CUDA) == null, "there is no GPU");
     assumeTrue(Devices.count(Backend.CUDA) >= RANKS, "there is one GPU");
     assumeTrue(KernelImage.exists("step"), "this build has no kernels");
-    GroupConfig config = GroupConfig.builder().backend(Backend.CUDA).exclusive(true).build();
+    GroupConfig config =
+        GroupConfig.builder().backend(Backend.CUDA).cuda(cuda -> cuda.exclusive(true)).build();
     List<Times> ranks = RankThreads.run(RANKS, config, rank -> rank, group -> measure(group, rows));
     double call = ranks.stream().mapToDouble(Times::call).max().orElseThrow();
     double gather = ranks.stream().mapToDouble(Times::gather).max().orElseThrow();

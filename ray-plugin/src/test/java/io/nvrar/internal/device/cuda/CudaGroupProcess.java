@@ -36,7 +36,7 @@ final class CudaGroupProcess {
       GroupConfig config =
           GroupConfig.builder()
               .backend(Backend.CUDA)
-              .memory(MemoryProvider.valueOf(args[0]))
+              .cuda(cuda -> cuda.memory(MemoryProvider.valueOf(args[0])))
               .joinTimeout(Duration.ofSeconds(20))
               .ringBytes(8192)
               .build();

@@ -143,9 +143,8 @@ public record Settings(
   public GroupConfig groupConfig() {
     return GroupConfig.builder()
         .backend(backend)
-        .memory(memory)
-        .exclusive(exclusive)
-        .programmaticLaunch(programmaticLaunch)
+        .cuda(
+            cuda -> cuda.memory(memory).exclusive(exclusive).programmaticLaunch(programmaticLaunch))
         .ringBytes(ringBytes)
         .gpusPerNode(ranksPerNode)
         .build();

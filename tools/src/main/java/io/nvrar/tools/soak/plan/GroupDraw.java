@@ -237,15 +237,19 @@ final class GroupDraw {
   }
 
   private void drawLinks(GroupConfig.Builder config) {
-    config
-        .linkSecurity(dice.pick(List.of(LinkSecurity.values())))
-        .linkInterface(dice.pick(INTERFACES));
+    config.links(
+        links ->
+            links
+                .security(dice.pick(List.of(LinkSecurity.values())))
+                .networkInterface(dice.pick(INTERFACES)));
     if (dice.chance(0.5)) {
-      config.linkPorts(FIRST_PORT, LAST_PORT);
+      config.links(links -> links.ports(FIRST_PORT, LAST_PORT));
     }
     if (backend == Backend.CUDA) {
       // An NVSHMEM id that no group has used keeps a thread and a socket, which are no leak.
-      config.linkThreads(dice.pick(LINK_THREADS)).memory(MemoryProvider.IPC);
+      config
+          .links(links -> links.threads(dice.pick(LINK_THREADS)))
+          .cuda(cuda -> cuda.memory(MemoryProvider.IPC));
     }
   }
 

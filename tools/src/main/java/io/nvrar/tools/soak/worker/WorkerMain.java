@@ -81,7 +81,11 @@ public final class WorkerMain {
   private void warmUp(Backend backend, int deviceOrdinal) {
     // As the groups of rounds: NVSHMEM's ids, which no group over links uses, are kept for later
     // groups, each with a thread and a socket. A group and one split from it need two at a time.
-    GroupConfig config = GroupConfig.builder().backend(backend).memory(MemoryProvider.IPC).build();
+    GroupConfig config =
+        GroupConfig.builder()
+            .backend(backend)
+            .cuda(cuda -> cuda.memory(MemoryProvider.IPC))
+            .build();
     byte[] ticket = Groups.createTicket("warm-up", 1, config, HOST);
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup group = joiner.join(ticket, 0, deviceOrdinal)) {

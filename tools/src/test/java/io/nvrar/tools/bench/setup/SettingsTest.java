@@ -54,14 +54,14 @@ class SettingsTest {
         .isEqualTo(
             GroupConfig.builder()
                 .backend(Backend.CUDA)
-                .memory(MemoryProvider.IPC)
+                .cuda(cuda -> cuda.memory(MemoryProvider.IPC))
                 .ringBytes(1 << 20)
                 .gpusPerNode(1)
                 .build());
     assertThat(settings(true, false).groupConfig())
-        .isEqualTo(config.toBuilder().exclusive(true).build());
+        .isEqualTo(config.toBuilder().cuda(cuda -> cuda.exclusive(true)).build());
     assertThat(settings(false, true).groupConfig())
-        .isEqualTo(config.toBuilder().programmaticLaunch(true).build());
+        .isEqualTo(config.toBuilder().cuda(cuda -> cuda.programmaticLaunch(true)).build());
   }
 
   @ParameterizedTest

@@ -93,7 +93,7 @@ class RoundTest {
             .hasSize((int) group.hosts().stream().distinct().count())
             .allSatisfy(ranks -> assertThat(ranks).isBetween(1, Groups.MAX_NODE_SIZE));
         nodes.add(group.shape().nodes());
-        securities.add(group.config().linkSecurity());
+        securities.add(group.config().links().security());
       }
     }
     assertThat(linked).isGreaterThan(ROUNDS / 2);
@@ -152,8 +152,8 @@ class RoundTest {
           .allSatisfy(host -> assertThat(host).isBetween(0, gpus - 1));
       assertThat(group.workers().stream().map(fleet::hostOf).toList()).isEqualTo(group.hosts());
       worlds.add(group.worldSize());
-      threads.add(group.config().linkThreads());
-      securities.add(group.config().linkSecurity());
+      threads.add(group.config().links().threads());
+      securities.add(group.config().links().security());
       Stream.concat(group.calls().stream(), callsOfSplit(group))
           .map(CallSpec::algorithm)
           .forEach(algorithms::add);
