@@ -9,7 +9,7 @@ typedef struct Module {
 
 enum { kSharedOfABlock = 57344, kOwnShared = 6152, kReservedShared = 1024 };
 
-enum { kSharedBytes = 1, kRegisters = 4, kMostDynamicSharedBytes = 8, kMayHaveLargeClusters = 14 };
+enum { kSharedBytes = 1, kLocalBytes = 3, kRegisters = 4, kMostDynamicSharedBytes = 8, kMayHaveLargeClusters = 14 };
 
 CUresult cuModuleLoadData(Module** module, const void* image) {
   ENTER(1);
@@ -39,8 +39,8 @@ CUresult cuModuleGetFunction(Module** function, Module* module, const char* name
 CUresult cuFuncGetAttribute(int* value, int attribute, Module* function) {
   ENTER(1);
   REQUIRE(lives(function, kModule), kInvalidHandle);
-  REQUIRE(attribute == kSharedBytes || attribute == kRegisters, kNotSupported);
-  *value = attribute == kRegisters ? 40 : kOwnShared;
+  REQUIRE(attribute == kSharedBytes || attribute == kLocalBytes || attribute == kRegisters, kNotSupported);
+  *value = attribute == kRegisters ? 40 : attribute == kLocalBytes ? 0 : kOwnShared;
   return leave(kSuccess);
 }
 

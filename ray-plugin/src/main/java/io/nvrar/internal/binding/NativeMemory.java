@@ -38,6 +38,12 @@ public final class NativeMemory {
     return new Pointer(address).getByteBuffer(0, bytes);
   }
 
+  /** The address of a direct buffer's index 0, valid as long as the buffer is reachable. */
+  public static long addressOf(ByteBuffer direct) {
+    requireJna();
+    return Pointer.nativeValue(Native.getDirectBufferPointer(direct));
+  }
+
   // Whatever uses JNA first in a process decides where it is unpacked.
   private static void requireJna() {
     JnaStart.Problem jna = JnaStart.problem();

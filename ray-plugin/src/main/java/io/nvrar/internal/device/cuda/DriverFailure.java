@@ -66,7 +66,7 @@ public final class DriverFailure {
   }
 
   /** Describes a status: name, number, text. */
-  static String describe(int status) {
+  public static String describe(int status) {
     String name =
         Objects.requireNonNullElse(
             text(JCudaDriver::cuGetErrorName, status), CUresult.stringFor(status));

@@ -101,7 +101,8 @@ public final class GpuContext {
     return DriverCall.status(call);
   }
 
-  private void enter() {
+  /** Makes this context current on the calling thread. Allocates nothing. */
+  public void enter() {
     DriverCall.check("cuCtxSetCurrent", this, makeCurrent);
   }
 

@@ -1,16 +1,17 @@
 package io.nvrar.internal.device.cuda;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
-import io.nvrar.cuda.CudaInterop;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.CudaModule;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
-import jcuda.Pointer;
-import jcuda.driver.CUfunction;
-import jcuda.driver.CUmodule;
-import jcuda.driver.JCudaDriver;
 
 /** Work that takes time or does harm, on a real GPU. */
 final class Kernels {
@@ -65,26 +66,19 @@ final class Kernels {
   /** Kept, for a kernel may still look at them. */
   private static final List<DeviceBuffer> KEPT = new CopyOnWriteArrayList<>();
 
-  private final CUfunction storeLate = new CUfunction();
-  private final CUfunction hold = new CUfunction();
+  private final CudaKernel storeLate;
+  private final CudaKernel hold;
 
   /** Made before anything runs: pinned memory may be had only when nothing does. */
   private final DeviceBuffer flags;
 
   private int held;
 
-  /** Compiles them for a GPU, whose context is current. */
+  /** Compiles them for a GPU. They stay loaded. */
   Kernels(Device device) {
-    DriverCall.check(
-        "cuCtxSetCurrent", device, () -> JCudaDriver.cuCtxSetCurrent(CudaInterop.context(device)));
-    CUmodule module = new CUmodule();
-    DriverCall.check("cuModuleLoadData", device, () -> JCudaDriver.cuModuleLoadData(module, PTX));
-    DriverCall.check(
-        "cuModuleGetFunction",
-        device,
-        () -> JCudaDriver.cuModuleGetFunction(storeLate, module, "store_late"));
-    DriverCall.check(
-        "cuModuleGetFunction", device, () -> JCudaDriver.cuModuleGetFunction(hold, module, "hold"));
+    CudaModule module = CudaModule.load(device, PTX.getBytes(US_ASCII));
+    storeLate = module.kernel("store_late");
+    hold = module.kernel("hold");
     flags = device.allocatePinned(DataType.INT32, HOLDS);
     flags.copyFrom(new int[HOLDS]);
     KEPT.add(flags);
@@ -107,14 +101,9 @@ final class Kernels {
     launch(storeLate, stream, 0, 0);
   }
 
-  private static void launch(CUfunction kernel, DeviceStream stream, long address, long millis) {
-    Pointer parameters =
-        Pointer.to(Pointer.to(new long[] {address}), Pointer.to(new long[] {millis * 1_000_000L}));
-    DriverCall.check(
-        "cuLaunchKernel",
-        stream.device(),
-        () ->
-            JCudaDriver.cuLaunchKernel(
-                kernel, 1, 1, 1, 1, 1, 1, 0, CudaInterop.stream(stream), parameters, null));
+  private static void launch(CudaKernel kernel, DeviceStream stream, long address, long millis) {
+    KernelArguments arguments =
+        new KernelArguments().parameter().int64(address).parameter().int64(millis * 1_000_000L);
+    kernel.launch(stream, LaunchConfig.of(1, 1), arguments);
   }
 }

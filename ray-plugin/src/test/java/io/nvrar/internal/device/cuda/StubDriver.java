@@ -30,6 +30,20 @@ final class StubDriver {
     STUB.getGlobalVariableAddress("stub_cuda_before").setPointer(0, function);
   }
 
+  /** What launches run; gets the driver's {@code CUlaunchConfig} and the arguments' addresses. */
+  @FunctionalInterface
+  interface Kernel extends Callback {
+    int run(Pointer config, Pointer arguments);
+  }
+
+  /**
+   * What launches run; null for nothing, then they are refused. It must stay reachable meanwhile.
+   */
+  static void kernel(@Nullable Kernel kernel) {
+    Pointer function = kernel == null ? null : CallbackReference.getFunctionPointer(kernel);
+    STUB.getGlobalVariableAddress("stub_cuda_kernel").setPointer(0, function);
+  }
+
   /** Keeps a stream from going on, as a kernel that waits does. */
   static CudaContract.Held hold(DeviceStream stream) {
     long handle = stream.handle();
