@@ -1,12 +1,13 @@
 package io.nvrar.tools.bench.measure;
 
-import static java.nio.charset.StandardCharsets.US_ASCII;
-
 import io.nvrar.CollectiveException;
 import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import io.nvrar.tools.bench.setup.Mode.Between;
 import io.nvrar.tools.bench.setup.Settings;
 import java.io.IOException;
@@ -30,8 +31,8 @@ final class BetweenKernels implements AutoCloseable {
   private final boolean programmatic;
   private final DeviceBuffer sink;
   private final @Nullable DeviceBuffer swept;
-  private final long compute;
-  private final long sweep;
+  private final @Nullable CudaKernel compute;
+  private final @Nullable CudaKernel sweep;
 
   /** Takes the memory and loads the kernels that the modes need. */
   BetweenKernels(Device device, Settings settings) throws IOException {
@@ -45,8 +46,8 @@ final class BetweenKernels implements AutoCloseable {
     }
     this.device = device;
     programmatic = settings.programmaticLaunch();
-    compute = needs(settings, Between.COMPUTE) ? load(computeName(programmatic)) : 0;
-    sweep = sweeps ? load("sweep") : 0;
+    compute = needs(settings, Between.COMPUTE) ? load(computeName(programmatic)) : null;
+    sweep = sweeps ? load("sweep") : null;
     swept = sweeps ? filled(device, SWEEPS_OF_L2 * l2Bytes) : null;
     try {
       sink = device.allocate(DataType.UINT8, 1);
@@ -64,7 +65,7 @@ final class BetweenKernels implements AutoCloseable {
     return programmatic ? "compute_programmatic" : "compute";
   }
 
-  private long load(String name) throws IOException {
+  private CudaKernel load(String name) throws IOException {
     return CudaBench.load(device, image(name + ".ptx"), "nvrar_bench_" + name);
   }
 
@@ -72,35 +73,44 @@ final class BetweenKernels implements AutoCloseable {
   Runnable of(Between which, DeviceBuffer result, DeviceStream stream) {
     return switch (which) {
       case NOTHING -> () -> {};
-      case COMPUTE -> computing(result, stream)::launch;
-      case SWEEP -> sweeping(stream)::launch;
+      case COMPUTE -> computing(result, stream);
+      case SWEEP -> sweeping(stream);
     };
   }
 
-  private CudaBench.Kernel computing(DeviceBuffer result, DeviceStream stream) {
-    return CudaBench.kernel(
-        device,
-        stream,
-        compute,
-        new CudaBench.Shape(1, 1, programmatic),
-        result.address(),
-        sink.address(),
-        CudaBench.clocksPerMicrosecond(device));
+  private Runnable computing(DeviceBuffer result, DeviceStream stream) {
+    CudaKernel kernel = compute;
+    if (kernel == null) {
+      throw new IllegalStateException("no mode of these settings computes");
+    }
+    KernelArguments arguments =
+        new KernelArguments()
+            .parameter()
+            .pointer(result)
+            .parameter()
+            .pointer(sink)
+            .parameter()
+            .int64(CudaBench.clocksPerMicrosecond(device));
+    LaunchConfig config = LaunchConfig.of(1, 1).programmatic(programmatic);
+    return () -> kernel.launch(stream, config, arguments);
   }
 
-  private CudaBench.Kernel sweeping(DeviceStream stream) {
-    if (swept == null) {
+  private Runnable sweeping(DeviceStream stream) {
+    CudaKernel kernel = sweep;
+    if (kernel == null || swept == null) {
       throw new IllegalStateException("no mode of these settings sweeps");
     }
     int blocks = SWEEP_BLOCKS_OF_A_MULTIPROCESSOR * CudaBench.multiprocessors(device);
-    return CudaBench.kernel(
-        device,
-        stream,
-        sweep,
-        new CudaBench.Shape(blocks, SWEEP_THREADS, false),
-        swept.address(),
-        swept.sizeBytes(),
-        sink.address());
+    KernelArguments arguments =
+        new KernelArguments()
+            .parameter()
+            .pointer(swept)
+            .parameter()
+            .int64(swept.sizeBytes())
+            .parameter()
+            .pointer(sink);
+    LaunchConfig config = LaunchConfig.of(blocks, SWEEP_THREADS);
+    return () -> kernel.launch(stream, config, arguments);
   }
 
   /** Written once, because memory that never was may be read without the cache. */
@@ -126,12 +136,12 @@ final class BetweenKernels implements AutoCloseable {
     }
   }
 
-  private static String image(String name) throws IOException {
+  private static byte[] image(String name) throws IOException {
     try (InputStream image = BetweenKernels.class.getResourceAsStream(name)) {
       if (image == null) {
         throw new IOException(name + " is missing beside " + BetweenKernels.class.getName());
       }
-      return new String(image.readAllBytes(), US_ASCII);
+      return image.readAllBytes();
     }
   }
 

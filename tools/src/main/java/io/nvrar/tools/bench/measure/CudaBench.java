@@ -1,12 +1,10 @@
 package io.nvrar.tools.bench.measure;
 
-import static java.nio.charset.StandardCharsets.US_ASCII;
-
 import io.nvrar.Device;
-import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaInterop;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.CudaModule;
 import io.nvrar.internal.device.cuda.DriverCall;
-import java.util.Arrays;
 import jcuda.driver.CUcontext;
 import jcuda.driver.CUdevice;
 import jcuda.driver.CUdevice_attribute;
@@ -50,64 +48,17 @@ public final class CudaBench {
   }
 
   /**
-   * How a kernel is launched.
-   *
-   * @param programmatic with programmatic dependent launch
-   */
-  record Shape(int blocks, int threads, boolean programmatic) {}
-
-  /**
-   * Loads a kernel and returns its handle. It stays to the end of the process.
+   * Loads a kernel. It stays to the end of the process.
    *
    * @param image PTX
    */
-  static long load(Device device, String image, String name) {
-    enter(device);
-    long[] module = new long[1];
-    long[] function = new long[1];
-    // The driver reads PTX up to the first zero byte.
-    byte[] text = Arrays.copyOf(image.getBytes(US_ASCII), image.length() + 1);
-    DriverCall.check("cuModuleLoadData", device, () -> LaunchBinding.load(module, text));
-    DriverCall.check(
-        "cuModuleGetFunction", device, () -> LaunchBinding.find(function, module[0], name));
-    return function[0];
-  }
-
-  /**
-   * A kernel, ready to be launched on a stream of the device.
-   *
-   * @param arguments each of 8 bytes
-   */
-  static Kernel kernel(
-      Device device, DeviceStream stream, long function, Shape shape, long... arguments) {
-    LaunchBinding.Launch launch =
-        new LaunchBinding.Launch(function, shape, stream.handle(), arguments);
-    return new Kernel(device, enter(device), launch);
+  static CudaKernel load(Device device, byte[] image, String name) {
+    return CudaModule.load(device, image).kernel(name);
   }
 
   /** Makes a GPU's context current on the calling thread, permanently. */
-  private static CUcontext enter(Device device) {
+  private static void enter(Device device) {
     CUcontext context = CudaInterop.context(device);
     DriverCall.check("cuCtxSetCurrent", device, () -> JCudaDriver.cuCtxSetCurrent(context));
-    return context;
-  }
-
-  /** See {@link #kernel}. */
-  static final class Kernel {
-    private final Device device;
-    private final CUcontext context;
-    private final LaunchBinding.Launch launch;
-
-    private Kernel(Device device, CUcontext context, LaunchBinding.Launch launch) {
-      this.device = device;
-      this.context = context;
-      this.launch = launch;
-    }
-
-    /** Submits it to its stream. */
-    void launch() {
-      DriverCall.check("cuCtxSetCurrent", device, () -> JCudaDriver.cuCtxSetCurrent(context));
-      DriverCall.check("cuLaunchKernelEx", device, launch::submit);
-    }
   }
 }

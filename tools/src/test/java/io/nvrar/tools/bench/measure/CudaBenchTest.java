@@ -1,5 +1,6 @@
 package io.nvrar.tools.bench.measure;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -12,6 +13,9 @@ import io.nvrar.DataType;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.tools.CudaReport;
 import io.nvrar.tools.bench.setup.Mode;
@@ -54,11 +58,10 @@ class CudaBenchTest {
   @Test
   void kernelThatTheDriverRefusesIsNoSilence() {
     Device device = Devices.open(Backend.CUDA, 0);
-    long function = CudaBench.load(device, ".version 7.0", "nothing");
+    CudaKernel kernel = CudaBench.load(device, ".version 7.0".getBytes(US_ASCII), "nothing");
     try (DeviceStream stream = device.createStream()) {
-      CudaBench.Kernel kernel =
-          CudaBench.kernel(device, stream, function, new CudaBench.Shape(1, 1, false), 1, 2, 3);
-      assertThatThrownBy(kernel::launch).hasMessageContaining("cuLaunchKernelEx");
+      assertThatThrownBy(() -> kernel.launch(stream, LaunchConfig.of(1, 1), new KernelArguments()))
+          .hasMessageContaining("cuLaunchKernelEx");
     }
   }
 
@@ -167,8 +170,8 @@ class CudaBenchTest {
                   0,
                   stream.handle(),
                   programmatic ? 1 : 0,
-                  6,
-                  1,
+                  programmatic ? 6 : 0,
+                  programmatic ? 1 : 0,
                   List.of(result.address(), sink, CudaBench.clocksPerMicrosecond(device))))
           .isEqualTo(launches.get(2));
       long swept = sweeping.arguments.get(0);

@@ -1,5 +1,7 @@
 package io.nvrar.tools.bench.measure;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
+
 import com.sun.jna.Callback;
 import com.sun.jna.CallbackReference;
 import com.sun.jna.NativeLibrary;
@@ -8,6 +10,9 @@ import io.nvrar.Backend;
 import io.nvrar.Device;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import io.nvrar.device.Devices;
 import java.lang.ref.Reference;
 import java.util.function.IntBinaryOperator;
@@ -30,7 +35,9 @@ public final class StubKernel implements AutoCloseable {
   private final DeviceStream stream = device.createStream();
   private final DeviceEvent begin = device.createEvent();
   private final DeviceEvent end = device.createEvent();
-  private final long function = CudaBench.load(device, ".version 7.0", "nvrar_bench_planted");
+  private final KernelArguments arguments = new KernelArguments();
+  private final CudaKernel launched =
+      CudaBench.load(device, ".version 7.0".getBytes(US_ASCII), "nvrar_bench_planted");
 
   /**
    * Until it is closed, launches of this process's stub take so long.
@@ -53,11 +60,9 @@ public final class StubKernel implements AutoCloseable {
 
   /** The time of one launch in microseconds, by the driver's events. */
   public double us(int blocks, int threads) {
-    CudaBench.Kernel launch =
-        CudaBench.kernel(
-            device, stream, function, new CudaBench.Shape(blocks, threads, false), 1, 2, 3);
+    LaunchConfig config = LaunchConfig.of(blocks, threads);
     begin.record(stream);
-    launch.launch();
+    launched.launch(stream, config, arguments);
     end.record(stream);
     end.synchronize();
     return end.elapsedSince(begin).toNanos() / 1e3;
