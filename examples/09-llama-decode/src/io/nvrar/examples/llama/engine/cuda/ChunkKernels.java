@@ -3,6 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -32,12 +35,12 @@ final class ChunkKernels {
   private final boolean programmatic;
   private final DataType type;
   private final int headSize;
-  private final Kernel norm;
-  private final Kernel rotate;
-  private final Kernel attendSmall;
-  private final Kernel attendLarge;
-  private final Kernel gate;
-  private final Arguments arguments = new Arguments();
+  private final CudaKernel norm;
+  private final CudaKernel rotate;
+  private final CudaKernel attendSmall;
+  private final CudaKernel attendLarge;
+  private final CudaKernel gate;
+  private final KernelArguments arguments = new KernelArguments();
 
   /** A row's place in its sequence. */
   record Place(int sequence, int position) {}
@@ -93,10 +96,10 @@ final class ChunkKernels {
     attendLarge = attention(image, suffix, LARGE_TILE);
   }
 
-  private Kernel attention(KernelImage image, String suffix, int rowsOfTile) {
+  private CudaKernel attention(KernelImage image, String suffix, int rowsOfTile) {
     return image
         .kernel(String.format(Locale.ROOT, "llama_chunk_attention_%s_%d", suffix, rowsOfTile))
-        .maxSharedBytes(sharedBytes(rowsOfTile));
+        .maxDynamicSharedBytes(sharedBytes(rowsOfTile));
   }
 
   // The queries of a tile, and two pages of keys and of values.
@@ -216,7 +219,7 @@ final class ChunkKernels {
         .launch(
             stream,
             shape(heads, rows.tileCount(), ATTENTION_THREADS)
-                .shared(sharedBytes(rows.rowsOfTile())),
+                .dynamicSharedBytes(sharedBytes(rows.rowsOfTile())),
             arguments);
   }
 
@@ -269,7 +272,7 @@ final class ChunkKernels {
     return (long) (heads + 2 * cache.keyValueHeads()) * headSize;
   }
 
-  private LaunchShape shape(int blocksX, int blocksY, int threads) {
-    return LaunchShape.of(blocksX, blocksY, threads).programmatic(programmatic);
+  private LaunchConfig shape(int blocksX, int blocksY, int threads) {
+    return LaunchConfig.of(blocksX, blocksY, threads).programmatic(programmatic);
   }
 }

@@ -1,28 +1,23 @@
 package io.nvrar.examples.llama.engine.cuda;
 
-import com.sun.jna.Function;
 import com.sun.jna.Native;
 import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
 import java.nio.Buffer;
-import java.util.Arrays;
 import java.util.Locale;
 
 /**
- * The functions of NVIDIA's driver that kernels need, bound by JNA: JCuda lacks launches with
- * attributes and tensor maps. May be used only after the library has found a GPU, which loads the
- * driver; every driver that it accepts (CUDA 12.0) has these functions.
+ * The functions of NVIDIA's driver that the engine needs besides launches, bound by JNA: JCuda
+ * lacks tensor maps. May be used only after the library has found a GPU, which loads the driver;
+ * every driver that it accepts (CUDA 12.0) has these functions.
  *
  * <p>Handles, device addresses and the addresses of host memory are longs, 0 is null. Each function
  * returns a status, which {@link #check} turns into an exception.
  */
 final class Driver {
-  private static final NativeLibrary LIBRARY;
-
   static {
     // The name under which the library has loaded it, so that JNA finds the same one.
-    LIBRARY = NativeLibrary.getInstance("libcuda.so.1");
-    Native.register(Driver.class, LIBRARY);
+    Native.register(Driver.class, NativeLibrary.getInstance("libcuda.so.1"));
   }
 
   private Driver() {}
@@ -32,20 +27,6 @@ final class Driver {
   static native int cuDeviceGetAttribute(int[] value, int attribute, int device);
 
   static native int cuMemGetInfo_v2(long[] free, long[] total);
-
-  static native int cuModuleLoadData(long[] module, Buffer image);
-
-  static native int cuModuleUnload(long module);
-
-  static native int cuModuleGetFunction(long[] function, long module, String name);
-
-  static native int cuFuncGetAttribute(int[] value, int attribute, long function);
-
-  static native int cuFuncSetAttribute(long function, int attribute, int value);
-
-  static native int cuLaunchKernelEx(long config, long function, long parameters, long extra);
-
-  static native int cuOccupancyMaxActiveClusters(int[] clusters, long function, long config);
 
   static native int cuStreamQuery(long stream);
 
@@ -68,28 +49,6 @@ final class Driver {
   private static native int cuGetErrorName(int status, long[] text);
 
   private static native int cuGetErrorString(int status, long[] text);
-
-  /**
-   * The bytes that the parameters of a kernel take, one after another; empty if the driver is older
-   * than CUDA 12.4, which cannot say.
-   */
-  static int[] parameterBytes(long function) {
-    Function ask;
-    try {
-      ask = LIBRARY.getFunction("cuFuncGetParamInfo");
-    } catch (UnsatisfiedLinkError e) {
-      return new int[0];
-    }
-    int[] sizes = new int[Arguments.MAX_PARAMETERS];
-    int count = 0;
-    long[] offset = new long[1];
-    long[] size = new long[1];
-    while (count < sizes.length
-        && ask.invokeInt(new Object[] {function, (long) count, offset, size}) == 0) {
-      sizes[count++] = (int) size[0];
-    }
-    return Arrays.copyOf(sizes, count);
-  }
 
   /**
    * Throws if a status is not success.

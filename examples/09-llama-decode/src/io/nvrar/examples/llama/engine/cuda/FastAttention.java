@@ -3,6 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
@@ -31,13 +34,13 @@ final class FastAttention {
   private final int batch;
   private final int cluster;
   private final int stages;
-  private final Kernel kernel;
-  private final Kernel append;
-  private final LaunchShape shape;
-  private final LaunchShape appendShape;
+  private final CudaKernel kernel;
+  private final CudaKernel append;
+  private final LaunchConfig shape;
+  private final LaunchConfig appendShape;
   private final TensorMap keys;
   private final TensorMap values;
-  private final Arguments arguments = new Arguments();
+  private final KernelArguments arguments = new KernelArguments();
 
   /**
    * What the rows of a step are.
@@ -85,16 +88,16 @@ final class FastAttention {
     kernel =
         image
             .kernel("llama_attention_" + suffix)
-            .maxSharedBytes(sharedBytes(MAX_STAGES * stageBytes, MAX_GROUP))
-            .allowLargeClusters();
+            .maxDynamicSharedBytes(sharedBytes(MAX_STAGES * stageBytes, MAX_GROUP))
+            .allowNonPortableClusters();
     append = image.kernel("llama_append_" + suffix);
-    appendShape = LaunchShape.of(cache.keyValueHeads(), batch, cache.headSize());
+    appendShape = LaunchConfig.of(cache.keyValueHeads(), batch, cache.headSize());
 
     int tiles = divideUp(context, PagedCache.PAGE_POSITIONS);
     int blocks = maxCluster;
-    LaunchShape wanted = shape(blocks, tiles, stageBytes);
+    LaunchConfig wanted = shape(blocks, tiles, stageBytes);
     // A GPU may have no processor cluster with so many multiprocessors.
-    while (blocks > 1 && kernel.mostActiveClusters(wanted) == 0) {
+    while (blocks > 1 && kernel.maxActiveClusters(wanted) == 0) {
       blocks /= 2;
       wanted = shape(blocks, tiles, stageBytes);
     }
@@ -145,7 +148,7 @@ final class FastAttention {
       DeviceBuffer rope,
       Rows rows,
       DeviceBuffer out) {
-    arguments.clear().tensorMap(keys).tensorMap(values);
+    values.put(keys.put(arguments.clear()));
     put(layer, 0, qkv, bias, squares, rope, rows, out);
     kernel.launch(stream, shape.programmatic(programmatic), arguments);
   }
@@ -168,7 +171,7 @@ final class FastAttention {
     arguments.clear();
     put(layer, 1, qkv, bias, squares, rope, rows, out);
     append.launch(stream, appendShape.programmatic(programmatic), arguments);
-    arguments.clear().tensorMap(keys).tensorMap(values);
+    values.put(keys.put(arguments.clear()));
     put(layer, 1, qkv, bias, squares, rope, rows, out);
     kernel.launch(stream, shape.programmatic(programmatic), arguments);
   }
@@ -264,15 +267,12 @@ final class FastAttention {
     FastGemm.require("values", cache.values(), cache.keys().dataType(), cache.rows() * headSize);
   }
 
-  private LaunchShape shape(int blocks, int tiles, int stageBytes) {
-    return new LaunchShape(
-        blocks,
-        cache.keyValueHeads(),
-        batch,
-        THREADS,
-        sharedBytes(stages(tiles, blocks) * stageBytes, heads / cache.keyValueHeads()),
-        blocks,
-        false);
+  private LaunchConfig shape(int blocks, int tiles, int stageBytes) {
+    return LaunchConfig.of(blocks, THREADS)
+        .grid(blocks, cache.keyValueHeads(), batch)
+        .dynamicSharedBytes(
+            sharedBytes(stages(tiles, blocks) * stageBytes, heads / cache.keyValueHeads()))
+        .cluster(blocks);
   }
 
   private static int stages(int tiles, int blocks) {

@@ -3,6 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
@@ -29,9 +32,9 @@ final class FastGemm {
   private final DataType type;
   private final Output output;
   private final GemmPlan plan;
-  private final Kernel kernel;
-  private final LaunchShape shape;
-  private final Arguments arguments = new Arguments();
+  private final CudaKernel kernel;
+  private final LaunchConfig shape;
+  private final KernelArguments arguments = new KernelArguments();
 
   /**
    * A product.
@@ -67,8 +70,8 @@ final class FastGemm {
                     suffix(type),
                     plan.columnTiles()))
             // Of all plans, because the limit belongs to the kernel and the last one set counts.
-            .maxSharedBytes(GemmPlan.maxSharedBytes(sharedBytes));
-    shape = LaunchShape.of(plan.blocks(), GemmPlan.THREADS).shared(plan.sharedBytes());
+            .maxDynamicSharedBytes(GemmPlan.maxSharedBytes(sharedBytes));
+    shape = LaunchConfig.of(plan.blocks(), GemmPlan.THREADS).dynamicSharedBytes(plan.sharedBytes());
   }
 
   /** The name of a 16-bit type in the names of kernels. */
@@ -178,7 +181,7 @@ final class FastGemm {
           String.format(Locale.ROOT, "a product for %s is no %s", output, wanted));
     }
     require("out", out, outType, (long) plan.batch() * plan.features());
-    arguments.clear().tensorMap(weights).tensorMap(rows).parameter();
+    rows.put(weights.put(arguments.clear())).parameter();
     plan.put(arguments).int32(firstToken).pointer(out).pointer(bias);
   }
 

@@ -1,5 +1,6 @@
 package io.nvrar.examples.llama.engine.cuda;
 
+import io.nvrar.cuda.KernelArguments;
 import java.util.Locale;
 
 /**
@@ -159,7 +160,7 @@ record GemmPlan(
   }
 
   /** Appends the plan's fields of {@code GemmArgs}. */
-  Arguments put(Arguments arguments) {
+  KernelArguments put(KernelArguments arguments) {
     return arguments
         .int32(batch)
         .int32(features)

@@ -21,7 +21,6 @@ final class Gpu {
   private final Device device;
   private final String name;
   private final CUcontext context;
-  private final LaunchConfig launchConfig = new LaunchConfig();
   private final int multiprocessors;
   private final int capabilityMajor;
   private final int capabilityMinor;
@@ -105,10 +104,6 @@ final class Gpu {
   /** Makes this GPU's context that of the calling thread. */
   void enter() {
     Driver.check("cuCtxSetCurrent", this, JCudaDriver.cuCtxSetCurrent(context));
-  }
-
-  LaunchConfig launchConfig() {
-    return launchConfig;
   }
 
   /** The compute capability of a GPU of this process, which need not be open. */

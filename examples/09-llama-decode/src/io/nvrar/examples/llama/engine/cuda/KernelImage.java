@@ -1,10 +1,12 @@
 package io.nvrar.examples.llama.engine.cuda;
 
+import io.nvrar.BackendUnavailableException;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.CudaModule;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
-import java.nio.ByteBuffer;
 import java.util.Locale;
 
 /**
@@ -14,16 +16,11 @@ import java.util.Locale;
 final class KernelImage implements Resources.Resource {
   private static final String FOLDER = "/io/nvrar/examples/llama/kernels/";
 
-  // CUDA_ERROR_NO_BINARY_FOR_GPU
-  private static final int NO_IMAGE = 209;
-
   private final Gpu gpu;
-  private final String name;
-  private long module;
+  private final CudaModule module;
 
-  private KernelImage(Gpu gpu, String name, long module) {
+  private KernelImage(Gpu gpu, CudaModule module) {
     this.gpu = gpu;
-    this.name = name;
     this.module = module;
   }
 
@@ -51,11 +48,10 @@ final class KernelImage implements Resources.Resource {
    * @throws ModelException if this build has no such kernels, or none for this GPU
    */
   static KernelImage load(Gpu gpu, String name) {
-    ByteBuffer image = read(name);
-    long[] module = new long[1];
-    gpu.enter();
-    int status = Driver.cuModuleLoadData(module, image);
-    if (status == NO_IMAGE) {
+    byte[] image = read(name);
+    try {
+      return new KernelImage(gpu, CudaModule.load(gpu.device(), image));
+    } catch (BackendUnavailableException e) {
       throw new ModelException(
           String.format(
               Locale.ROOT,
@@ -65,45 +61,26 @@ final class KernelImage implements Resources.Resource {
               gpu.capabilityMajor(),
               gpu.capabilityMinor()));
     }
-    Driver.check("cuModuleLoadData", "the kernels " + name + " on " + gpu, status);
-    return new KernelImage(gpu, name, module[0]);
   }
 
   /** A kernel by its name in the source. */
-  Kernel kernel(String function) {
-    long[] handle = new long[1];
-    gpu.enter();
-    Driver.check(
-        "cuModuleGetFunction",
-        String.format(Locale.ROOT, "%s of the kernels %s on %s", function, name, gpu),
-        Driver.cuModuleGetFunction(handle, module, function));
-    return new Kernel(gpu, function, handle[0]);
+  CudaKernel kernel(String function) {
+    return module.kernel(function);
   }
 
   @Override
   public void close() {
-    long loaded = module;
-    module = 0;
-    if (loaded != 0) {
-      gpu.enter();
-      Driver.check("cuModuleUnload", this, Driver.cuModuleUnload(loaded));
-    }
+    module.close();
   }
 
-  @Override
-  public String toString() {
-    return "the kernels " + name + " on " + gpu;
-  }
-
-  private static ByteBuffer read(String name) {
+  private static byte[] read(String name) {
     try (InputStream stream = KernelImage.class.getResourceAsStream(resource(name))) {
       if (stream == null) {
         throw new ModelException(
             "This build has no kernels for GPUs, because there was no nvcc where it was built:"
                 + " bin/nvrar setup --cuda gets one, and --backend cpu decodes without them.");
       }
-      byte[] bytes = stream.readAllBytes();
-      return ByteBuffer.allocateDirect(bytes.length).put(bytes).flip();
+      return stream.readAllBytes();
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

@@ -6,6 +6,7 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.TopK;
+import io.nvrar.cuda.KernelArguments;
 import io.nvrar.examples.llama.engine.Continuation;
 import org.jspecify.annotations.Nullable;
 
@@ -40,7 +41,7 @@ final class Likeliest implements Resources.Resource {
       int ranks) {
 
     /** Appends the fields of {@code DrawArgs} behind those of the next step. */
-    void put(Arguments arguments, RowSampling rows) {
+    void put(KernelArguments arguments, RowSampling rows) {
       arguments.pointer(values).pointer(indices).pointer(totals).pointer(topP);
       rows.put(arguments).int32(k).int32(ranks);
     }

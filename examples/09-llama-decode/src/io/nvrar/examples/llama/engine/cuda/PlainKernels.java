@@ -3,6 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.Arrays;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
@@ -26,13 +29,13 @@ final class PlainKernels {
   private static final int SHARING_HEADS = 4;
 
   private final RankShape shape;
-  private final Kernel[] multiply;
-  private final Kernel addNorm;
-  private final Kernel swiglu;
-  private final Kernel rotate;
-  private final Kernel attention;
+  private final CudaKernel[] multiply;
+  private final CudaKernel addNorm;
+  private final CudaKernel swiglu;
+  private final CudaKernel rotate;
+  private final CudaKernel attention;
   private final int blockHeads;
-  private final Arguments arguments = new Arguments();
+  private final KernelArguments arguments = new KernelArguments();
 
   /**
    * For a rank.
@@ -49,7 +52,7 @@ final class PlainKernels {
                     image.kernel(
                         String.format(
                             Locale.ROOT, "llama_plain_gemm_%s_%d", StepEnds.name(weights), rows)))
-            .toArray(Kernel[]::new);
+            .toArray(CudaKernel[]::new);
     addNorm = image.kernel("llama_plain_add_norm");
     swiglu = image.kernel("llama_plain_swiglu");
     rotate = image.kernel("llama_plain_rotate");
@@ -97,7 +100,7 @@ final class PlainKernels {
         .int32(outputs);
     multiply[choice].launch(
         stream,
-        LaunchShape.of(
+        LaunchConfig.of(
             divideUp(outputs, BLOCK_OUTPUTS), divideUp(rows, BLOCK_ROWS[choice]), THREADS),
         arguments);
   }
@@ -126,7 +129,7 @@ final class PlainKernels {
         .int32(shape.hidden())
         .float32(epsilon)
         .int32(begins ? 1 : 0);
-    addNorm.launch(stream, LaunchShape.of(rows, THREADS), arguments);
+    addNorm.launch(stream, LaunchConfig.of(rows, THREADS), arguments);
   }
 
   /** {@code out = silu(gate) * up}. */
@@ -136,7 +139,7 @@ final class PlainKernels {
     }
     arguments.clear().parameter().pointer(gateUp).pointer(out).int32(shape.width());
     swiglu.launch(
-        stream, LaunchShape.of(divideUp(shape.width(), THREADS), rows, THREADS), arguments);
+        stream, LaunchConfig.of(divideUp(shape.width(), THREADS), rows, THREADS), arguments);
   }
 
   /**
@@ -163,7 +166,7 @@ final class PlainKernels {
     int threads = divideUp(shape.headSize() / 2, WARP) * WARP;
     rotate.launch(
         stream,
-        LaunchShape.of(rows, shape.heads() + 2 * shape.keyValueHeads(), threads),
+        LaunchConfig.of(rows, shape.heads() + 2 * shape.keyValueHeads(), threads),
         arguments);
   }
 
@@ -188,11 +191,11 @@ final class PlainKernels {
         .int32(shape.firstKeyValueHead())
         .int32(shape.headsPerKeyValueHead())
         .float32((float) (1 / Math.sqrt(shape.headSize())));
-    attention.launch(stream, LaunchShape.of(rows, shape.heads() / blockHeads, THREADS), arguments);
+    attention.launch(stream, LaunchConfig.of(rows, shape.heads() / blockHeads, THREADS), arguments);
   }
 
   // PagedRows, whose size is a multiple of 8: an address follows.
-  private Arguments beginRows(StepState state, PagedCache cache) {
+  private KernelArguments beginRows(StepState state, PagedCache cache) {
     return arguments
         .clear()
         .parameter()

@@ -5,6 +5,9 @@ import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.Arrays;
 import java.util.Locale;
@@ -50,12 +53,13 @@ public final class ReadBandwidth {
         DeviceEvent end = device.createEvent()) {
       DeviceStream stream = device.createStream();
       resources.own(stream::close);
-      Kernel read = resources.own(KernelImage.load(gpu, "read")).kernel("llama_read");
+      CudaKernel read = resources.own(KernelImage.load(gpu, "read")).kernel("llama_read");
       DeviceBuffer words = resources.zeroed(gpu, stream, DataType.UINT8, bytes);
       DeviceBuffer found = resources.allocate(device, DataType.INT32, 1);
-      Arguments arguments = new Arguments();
+      KernelArguments arguments = new KernelArguments();
       arguments.clear().parameter().pointer(words).int64(bytes / WORD_BYTES).pointer(found);
-      LaunchShape shape = LaunchShape.of(BLOCKS_OF_MULTIPROCESSOR * gpu.multiprocessors(), THREADS);
+      LaunchConfig shape =
+          LaunchConfig.of(BLOCKS_OF_MULTIPROCESSOR * gpu.multiprocessors(), THREADS);
       double[] seconds = new double[REPEATS];
       for (int i = -WARMUP; i < REPEATS; i++) {
         begin.record(stream);

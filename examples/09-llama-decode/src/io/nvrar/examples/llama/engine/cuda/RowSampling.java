@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DeviceBuffer;
+import io.nvrar.cuda.KernelArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,7 +23,7 @@ record RowSampling(
   static final RowSampling GREEDY = new RowSampling(null, null, null, null);
 
   /** Appends the fields of {@code Sampling}. */
-  Arguments put(Arguments arguments) {
+  KernelArguments put(KernelArguments arguments) {
     return arguments.pointer(temperatures).pointer(seed).pointer(sequences).pointer(positions);
   }
 }

@@ -1,6 +1,7 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DeviceBuffer;
+import io.nvrar.cuda.KernelArguments;
 
 /**
  * What makes the factor of RMSNorm of each row: the sums of squares of its parts, as the fused
@@ -14,12 +15,12 @@ import io.nvrar.DeviceBuffer;
 record RowSquares(DeviceBuffer sums, int parts, int hidden, float epsilon) {
 
   /** Appends the fields of {@code RowSquares}; an address has to follow, or the struct's end. */
-  Arguments put(Arguments arguments) {
+  KernelArguments put(KernelArguments arguments) {
     return arguments.pointer(sums).int32(parts).float32(1f / hidden).float32(epsilon);
   }
 
   /** Appends the fields of one that no kernel reads. */
-  static Arguments putNone(Arguments arguments) {
+  static KernelArguments putNone(KernelArguments arguments) {
     return arguments.int64(0).int32(0).float32(0).float32(0);
   }
 }

@@ -3,6 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.Locale;
 
 /** The kernels at the two ends of a step ({@code step.cu}). Not thread-safe. */
@@ -11,14 +14,14 @@ final class StepEnds {
   private static final int TOTALS_THREADS = 1024;
   private static final int WARP = 32;
 
-  private final Kernel embed;
-  private final Kernel best;
-  private final Kernel bestOfLogits;
-  private final Kernel choose;
-  private final Kernel totals;
-  private final Kernel draw;
+  private final CudaKernel embed;
+  private final CudaKernel best;
+  private final CudaKernel bestOfLogits;
+  private final CudaKernel choose;
+  private final CudaKernel totals;
+  private final CudaKernel draw;
   private final boolean programmatic;
-  private final Arguments arguments = new Arguments();
+  private final KernelArguments arguments = new KernelArguments();
 
   /**
    * For a path.
@@ -144,7 +147,7 @@ final class StepEnds {
       int rows,
       int ringSteps) {
 
-    private void put(Arguments arguments) {
+    private void put(KernelArguments arguments) {
       arguments
           .pointer(state.tokens())
           .pointer(state.positions())
@@ -158,7 +161,7 @@ final class StepEnds {
     }
   }
 
-  private LaunchShape shape(int blocks, int threads) {
-    return LaunchShape.of(blocks, threads).programmatic(programmatic);
+  private LaunchConfig shape(int blocks, int threads) {
+    return LaunchConfig.of(blocks, threads).programmatic(programmatic);
   }
 }

@@ -3,6 +3,9 @@ package io.nvrar.examples.llama.engine.cuda;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.cuda.CudaKernel;
+import io.nvrar.cuda.KernelArguments;
+import io.nvrar.cuda.LaunchConfig;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -20,12 +23,12 @@ final class StepStamps implements Resources.Resource {
   private final boolean programmatic;
   private final int steps;
   private final int marks;
-  private final Kernel kernel;
+  private final CudaKernel kernel;
   private final DeviceBuffer times;
   private final DeviceBuffer counts;
   private final List<String> names = new ArrayList<>();
   private final List<Integer> layers = new ArrayList<>();
-  private final Arguments arguments = new Arguments();
+  private final KernelArguments arguments = new KernelArguments();
 
   /**
    * Makes room.
@@ -66,7 +69,7 @@ final class StepStamps implements Resources.Resource {
         .int32(names.size())
         .int32(marks)
         .int32(steps);
-    kernel.launch(stream, LaunchShape.of(1, 1).programmatic(programmatic), arguments);
+    kernel.launch(stream, LaunchConfig.of(1, 1).programmatic(programmatic), arguments);
     names.add(name);
     layers.add(layer);
   }

@@ -2,6 +2,7 @@ package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
+import io.nvrar.cuda.KernelArguments;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
@@ -12,13 +13,14 @@ import java.util.Locale;
  * outside the tensor.
  */
 final class TensorMap {
-  static final int BYTES = 128;
-  static final int ALIGNMENT = 64;
+  private static final int BYTES = 128;
+  private static final int ALIGNMENT = 64;
 
   // CUtensorMapSwizzle, CUtensorMapL2promotion
   private static final int SWIZZLE_128 = 3;
   private static final int L2_PROMOTION_256 = 3;
 
+  /** The driver's {@code CUtensorMap}. */
   private final ByteBuffer descriptor;
 
   private TensorMap(ByteBuffer descriptor) {
@@ -39,6 +41,7 @@ final class TensorMap {
     ByteBuffer descriptor =
         ByteBuffer.allocateDirect(BYTES + ALIGNMENT)
             .alignedSlice(ALIGNMENT)
+            .slice(0, BYTES)
             .order(ByteOrder.nativeOrder());
     int[] elementStrides = new int[dimensions.length];
     Arrays.fill(elementStrides, 1);
@@ -74,9 +77,9 @@ final class TensorMap {
     return new TensorMap(descriptor);
   }
 
-  /** The driver's {@code CUtensorMap}. */
-  ByteBuffer descriptor() {
-    return descriptor;
+  /** Adds it as a parameter of its own. */
+  KernelArguments put(KernelArguments arguments) {
+    return arguments.parameter().struct(descriptor, ALIGNMENT);
   }
 
   // CUtensorMapDataType
