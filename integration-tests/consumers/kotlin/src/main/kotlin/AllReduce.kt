@@ -1,9 +1,10 @@
 import io.nvrar.DataType
 import io.nvrar.GroupConfig
+import io.nvrar.standalone.GroupTicket
 import io.nvrar.standalone.Groups
 import java.util.concurrent.CompletableFuture
 
-fun sum(ticket: ByteArray, rank: Int): Float =
+fun sum(ticket: GroupTicket, rank: Int): Float =
     Groups.join(ticket, rank).use { group ->
         group.device().allocate(DataType.FLOAT32, 1).use { buffer ->
             buffer.copyFrom(floatArrayOf(rank + 1f))

@@ -23,7 +23,8 @@ import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.group.Splitting;
 import io.nvrar.internal.loading.NativeFiles;
 import io.nvrar.internal.wire.GroupKeys;
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.standalone.GroupTicket;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.channels.ServerSocketChannel;
@@ -203,20 +204,20 @@ class ArchitectureTest {
                           .anyMatch(
                               type ->
                                   type.isEquivalentTo(GroupKeys.class)
-                                      || type.isEquivalentTo(Ticket.class))))
+                                      || type.isEquivalentTo(GroupTicket.class))))
           .should()
           .beDeclaredInClassesThat()
-          .belongToAnyOf(Handshake.class, Splitting.class);
+          .belongToAnyOf(GroupTicket.class, Handshake.class, Splitting.class);
 
   @ArchTest
-  static final ArchRule ticketsAreTakenApartAndMadeByTheirOwnRoom =
+  static final ArchRule onlyTicketsReadAndWriteTickets =
       noClasses()
           .that()
-          .resideOutsideOfPackage("io.nvrar.internal.wire")
+          .doNotBelongToAnyOf(GroupTicket.class, TicketCodec.class)
           .should()
-          .callMethod(Ticket.class, "secret")
+          .callMethodWhere(target(owner(assignableTo(TicketCodec.class))))
           .orShould()
-          .callConstructorWhere(target(owner(assignableTo(Ticket.class))));
+          .callMethod(GroupKeys.class, "secret");
 
   /** A second writer by temporary file and rename would forget links or permissions again. */
   @ArchTest

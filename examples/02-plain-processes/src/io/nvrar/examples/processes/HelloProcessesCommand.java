@@ -3,6 +3,7 @@ package io.nvrar.examples.processes;
 import io.nvrar.Backend;
 import io.nvrar.device.Devices;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.NvrarCommand;
@@ -87,7 +88,7 @@ public final class HelloProcessesCommand implements NvrarCommand {
       String ticket = members.get(0).readLine();
       // If this process ends in any way, so do the members: the loss of its observer fails the
       // group.
-      GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
+      GroupObserver observer = Groups.observe(GroupTicket.of(Base64.getDecoder().decode(ticket)));
       for (MemberProcess member : members) {
         member.give(ticket);
       }

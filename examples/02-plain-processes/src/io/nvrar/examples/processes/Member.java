@@ -6,6 +6,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -33,15 +34,16 @@ final class Member {
   void run(BufferedReader in, PrintWriter out) throws IOException {
     if (rank == 0) {
       GroupConfig config = GroupConfig.builder().backend(backend).build();
-      byte[] ticket = Groups.createTicket("processes", worldSize, config, "127.0.0.1");
-      out.println(Base64.getEncoder().encodeToString(ticket));
+      GroupTicket ticket = Groups.createTicket("processes", worldSize, config, "127.0.0.1");
+      out.println(Base64.getEncoder().encodeToString(ticket.toBytes()));
     }
     String line = in.readLine();
     if (line == null) {
       throw new CollectiveException("the launching process ended before rank " + rank + " joined");
     }
     // On GPUs, rank r uses GPU r; on the CPU the ordinal is ignored.
-    try (CollectiveGroup group = Groups.join(Base64.getDecoder().decode(line), rank, rank);
+    try (CollectiveGroup group =
+            Groups.join(GroupTicket.of(Base64.getDecoder().decode(line)), rank, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
       buffer.copyFrom(new float[] {rank + 1});
       group.allReduce(buffer);

@@ -11,6 +11,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.io.IOException;
 import java.net.ConnectException;
@@ -40,7 +41,7 @@ class MetricsServerTest {
   private static final Path DASHBOARD = Path.of("..", "docs", "operations", "dashboard.json");
   private static final Pattern METRIC = Pattern.compile("\\bnvrar_[a-z_]+");
 
-  private static CollectiveGroup work(byte[] ticket, int rank) throws InterruptedException {
+  private static CollectiveGroup work(GroupTicket ticket, int rank) throws InterruptedException {
     CollectiveGroup group = Groups.join(ticket, rank);
     try (DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 100)) {
       for (int i = 0; i < 10; i++) {
@@ -89,7 +90,7 @@ class MetricsServerTest {
   @Test
   void everyQueryOfTheDashboardNamesAMetricThatIsServed() throws Exception {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-    byte[] ticket = Groups.createTicket("served", 2, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("served", 2, config, "127.0.0.1");
     ExecutorService threads = Executors.newFixedThreadPool(2);
     try {
       Future<CollectiveGroup> peer = threads.submit(() -> work(ticket, 1));
@@ -130,7 +131,7 @@ class MetricsServerTest {
   @Test
   void clientsThatSendHalfARequestDoNotStopTheOthers() throws Exception {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-    byte[] ticket = Groups.createTicket("held", 1, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("held", 1, config, "127.0.0.1");
     List<Socket> strangers = new ArrayList<>();
     try (CollectiveGroup group = Groups.join(ticket, 0);
         MetricsServer server = MetricsServer.start(group, 0)) {

@@ -2,6 +2,7 @@ package io.nvrar.examples.spark;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.Arrays;
 import java.util.Base64;
@@ -48,11 +49,11 @@ public final class BarrierGroup {
     if (task.partitionId() == 0) {
       // A group lives as long as an attempt; the next one's messages must not look like this one's.
       String full = name + " of stage " + task.stageId() + "." + task.stageAttemptNumber();
-      byte[] ticket = Groups.createTicket(full, hosts.size(), config, hosts.get(0));
-      mine = Base64.getEncoder().encodeToString(ticket);
+      GroupTicket ticket = Groups.createTicket(full, hosts.size(), config, hosts.get(0));
+      mine = Base64.getEncoder().encodeToString(ticket.toBytes());
     }
     String[] tickets = task.allGather(mine);
-    byte[] ticket = Base64.getDecoder().decode(tickets[0]);
+    GroupTicket ticket = GroupTicket.of(Base64.getDecoder().decode(tickets[0]));
     return Groups.join(ticket, rank(hosts, task.partitionId()), gpu(task));
   }
 

@@ -6,6 +6,7 @@ import ai.djl.ndarray.types.Shape;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.ArrayList;
 import java.util.List;
@@ -25,7 +26,7 @@ public final class ShardedMlp {
   private ShardedMlp() {}
 
   /** One rank's output, [rows * hidden]. */
-  static float[] rank(byte[] ticket, int rank, int worldSize) {
+  static float[] rank(GroupTicket ticket, int rank, int worldSize) {
     try (CollectiveGroup group = Groups.join(ticket, rank);
         NDManager manager = Mlp.manager();
         RankSum sum = new RankSum(group, new Shape(ROWS, HIDDEN), Mlp.dataType())) {
@@ -47,7 +48,7 @@ public final class ShardedMlp {
   /** The outputs of all ranks. */
   static List<float[]> ranks(int worldSize) {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-    byte[] ticket = Groups.createTicket("mlp", worldSize, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("mlp", worldSize, config, "127.0.0.1");
     List<CompletableFuture<float[]>> ranks = new ArrayList<>();
     for (int i = 0; i < worldSize; i++) {
       int rank = i;

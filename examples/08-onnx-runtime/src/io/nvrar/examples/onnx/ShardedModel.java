@@ -7,6 +7,7 @@ import ai.onnxruntime.OrtSession;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.nio.FloatBuffer;
 import java.nio.file.Path;
@@ -37,7 +38,8 @@ public final class ShardedModel {
   }
 
   /** One rank's outputs, an array for each step. */
-  static List<float[]> rank(byte[] ticket, int rank, Path models, int steps) throws OrtException {
+  static List<float[]> rank(GroupTicket ticket, int rank, Path models, int steps)
+      throws OrtException {
     Path model = models.resolve(String.format(Locale.ROOT, "rank-%d-of-%d.onnx", rank, RANKS));
     List<float[]> outputs = new ArrayList<>();
     try (CollectiveGroup group = Groups.join(ticket, rank);
@@ -70,7 +72,7 @@ public final class ShardedModel {
   /** The outputs of all ranks. */
   static List<List<float[]>> ranks(Path models, int steps) {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-    byte[] ticket = Groups.createTicket("onnx", RANKS, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("onnx", RANKS, config, "127.0.0.1");
     List<CompletableFuture<List<float[]>>> ranks = new ArrayList<>();
     for (int i = 0; i < RANKS; i++) {
       int rank = i;

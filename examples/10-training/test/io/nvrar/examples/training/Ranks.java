@@ -3,6 +3,7 @@ package io.nvrar.examples.training;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +21,7 @@ final class Ranks {
 
   /** Runs the same work on each rank; returns what each has returned. */
   static <R> List<R> run(int size, Function<CollectiveGroup, R> work) throws Exception {
-    byte[] ticket =
+    GroupTicket ticket =
         Groups.createTicket(
             "training", size, GroupConfig.builder().backend(Backend.CPU).build(), "127.0.0.1");
     ExecutorService threads = Executors.newFixedThreadPool(size);

@@ -4,6 +4,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.concurrent.CompletableFuture;
 
@@ -11,7 +12,7 @@ import java.util.concurrent.CompletableFuture;
 public final class AllReduce {
   private AllReduce() {}
 
-  static float sum(byte[] ticket, int rank) {
+  static float sum(GroupTicket ticket, int rank) {
     try (CollectiveGroup group = Groups.join(ticket, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
       buffer.copyFrom(new float[] {rank + 1});
@@ -23,7 +24,7 @@ public final class AllReduce {
   }
 
   public static void main(String[] args) {
-    byte[] ticket = Groups.createTicket("consumer", 2, GroupConfig.defaults(), "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("consumer", 2, GroupConfig.defaults(), "127.0.0.1");
     CompletableFuture<Float> other = CompletableFuture.supplyAsync(() -> sum(ticket, 1));
     System.out.println("the sums are " + sum(ticket, 0) + " and " + other.join());
   }

@@ -4,6 +4,7 @@ import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.ConfigCodec;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.Locale;
 
@@ -16,8 +17,8 @@ final class ActorSide {
 
   static byte[] createTicket(String name, int worldSize, byte[] config) {
     refuseRestarted(name, 0);
-    return Groups.createTicket(
-        name, worldSize, onTheActorsDevice(ConfigCodec.decode(config)), CurrentActor.nodeAddress());
+    GroupConfig own = onTheActorsDevice(ConfigCodec.decode(config));
+    return Groups.createTicket(name, worldSize, own, CurrentActor.nodeAddress()).toBytes();
   }
 
   /** An actor without a GPU from Ray must not use one: the GPU may belong to another actor. */
@@ -33,14 +34,14 @@ final class ActorSide {
         CurrentActor.id(),
         name,
         ticket,
-        () -> Groups.joinObserved(ticket, rank, CurrentActor.gpu().orElse(0)));
+        () -> Groups.joinObserved(GroupTicket.of(ticket), rank, CurrentActor.gpu().orElse(0)));
     return rank;
   }
 
   static boolean leave(String name, byte[] ticket, int rank) {
     boolean joined = GroupRegistry.INSTANCE.leave(CurrentActor.id(), name, ticket);
     if (rank == 0) {
-      Groups.discardTicket(ticket);
+      Groups.discardTicket(GroupTicket.of(ticket));
     }
     return joined;
   }

@@ -13,6 +13,9 @@ package io.nvrar.ray;
  * }
  * }</pre>
  *
+ * <p>Tickets are the bytes of a {@link io.nvrar.standalone.GroupTicket} here, because Ray passes a
+ * byte array from one actor to the others as one object that needs no serializer.
+ *
  * <p>The method names begin with {@code nvrar} so that they do not collide with the actor's own
  * methods. Each method returns a value, because Ray drops the exception of a task that returns
  * none.
@@ -35,7 +38,7 @@ public interface CollectiveActor {
    * @param name the group's name
    * @param worldSize the number of members
    * @param config the configuration as {@code ConfigCodec} encodes it
-   * @return the ticket, which is an argument of every {@link #nvrarJoin}
+   * @return the ticket's bytes, which are an argument of every {@link #nvrarJoin}
    */
   default byte[] nvrarCreateTicket(String name, int worldSize, byte[] config) {
     return ActorSide.createTicket(name, worldSize, config);
@@ -45,7 +48,7 @@ public interface CollectiveActor {
    * Joins the group of a ticket and registers this actor's member under the group's name.
    *
    * @param name the group's name
-   * @param ticket what {@link #nvrarCreateTicket} of rank 0 returned
+   * @param ticket the bytes that {@link #nvrarCreateTicket} of rank 0 returned
    * @param rank this actor's rank
    * @return {@code rank}
    */
@@ -58,7 +61,7 @@ public interface CollectiveActor {
    * does not wait for other members and does not affect another group of the same name.
    *
    * @param name the group's name
-   * @param ticket what {@link #nvrarCreateTicket} of rank 0 returned
+   * @param ticket the bytes that {@link #nvrarCreateTicket} of rank 0 returned
    * @param rank this actor's rank
    * @return whether this actor had joined
    */

@@ -5,6 +5,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.ConfigCodec;
 import io.nvrar.internal.wire.Phrases;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
@@ -148,7 +149,8 @@ final class GroupCreation {
         // From here on the driver can abort the joins, and its death ends them.
         observer =
             Groups.observe(
-                (byte[]) value, Duration.ofNanos(Math.max(0, deadlineNanos - System.nanoTime())));
+                GroupTicket.of((byte[]) value),
+                Duration.ofNanos(Math.max(0, deadlineNanos - System.nanoTime())));
       } catch (RuntimeException e) {
         if (Thread.currentThread().isInterrupted()) {
           throw DriverWaits.interrupted(what());
@@ -208,7 +210,7 @@ final class GroupCreation {
     }
     boolean interrupted = Thread.interrupted(); // which would end the observer's join
     try {
-      return Groups.observe(ticket.get(), Duration.ofMillis(LATE_MILLIS));
+      return Groups.observe(GroupTicket.of(ticket.get()), Duration.ofMillis(LATE_MILLIS));
     } catch (RuntimeException e) {
       return null; // the reason why the creation fails is the one to tell
     } finally {

@@ -59,6 +59,7 @@ final class GroupRegistry {
    * Joins and registers the member. A closed or failed group of the same name is replaced; a live
    * one causes an {@link IllegalStateException}.
    *
+   * @param ticket its bytes, as Ray passes them
    * @param joiner joins the group: blocks until it is complete, or throws
    * @throws CollectiveException if this member was told to leave before the join was over
    */

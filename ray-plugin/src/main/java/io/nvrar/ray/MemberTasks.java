@@ -6,8 +6,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Starts the tasks of {@link CollectiveActor} from the driver. Each method is generic, because a
- * method reference needs a name for the actor's type.
+ * Starts the tasks of {@link CollectiveActor} from the driver. A ticket stays the reference to its
+ * bytes, which Ray passes from rank 0 to the members and the driver reads once. Each method is
+ * generic, because a method reference needs a name for the actor's type.
  */
 final class MemberTasks {
 

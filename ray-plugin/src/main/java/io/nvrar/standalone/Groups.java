@@ -11,8 +11,6 @@ import io.nvrar.internal.group.MemberGroup;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
@@ -28,14 +26,17 @@ import org.slf4j.LoggerFactory;
  * it.
  *
  * <pre>{@code
- * byte[] ticket = Groups.createTicket("tp", 4, GroupConfig.defaults(), "10.0.0.1");  // rank 0's process
- * try (CollectiveGroup tp = Groups.join(ticket, rank)) {                             // every member
+ * // In rank 0's process:
+ * GroupTicket ticket = Groups.createTicket("tp", 4, GroupConfig.defaults(), "10.0.0.1");
+ * send(ticket.toBytes());
+ *
+ * // In every member's process:
+ * try (CollectiveGroup tp = Groups.join(GroupTicket.of(received), rank)) {
  *   tp.allReduce(buffer);
  * }
  * }</pre>
  *
- * <p>A ticket holds a secret: whoever has it can join or abort the group while the group lives. A
- * ticket is valid for one group only. Any thread may call any method.
+ * <p>A {@link GroupTicket} holds a secret and is for one group. Any thread may call any method.
  */
 public final class Groups {
 
@@ -56,8 +57,8 @@ public final class Groups {
 
   /**
    * The open rendezvous of this process that rank 0 has not joined yet, by the id of the group's
-   * keys. The map connects a ticket, which is only bytes, to the socket that waits for its members.
-   * An entry is removed when rank 0 joins, when the ticket is discarded, or after the join timeout.
+   * keys. The map connects a ticket to the socket that waits for its members. An entry is removed
+   * when rank 0 joins, when the ticket is discarded, or after the join timeout.
    */
   private static final Map<ByteBuffer, Rendezvous> PENDING = new ConcurrentHashMap<>();
 
@@ -76,13 +77,14 @@ public final class Groups {
    * @param host an address of this machine that all members can reach, or a name that all members
    *     resolve to one; the rendezvous listens only on that address. A loopback address serves
    *     members on this machine only
-   * @return the ticket, under 4 KiB
+   * @return the ticket
    * @throws IllegalArgumentException if an argument is out of range, {@code ringBytes} is too small
    *     for several nodes, or the host cannot be resolved or is a link-local IPv6 address
    * @throws BackendUnavailableException if the configured backend cannot run here
    * @throws CollectiveException if the port is in use or the address is not this machine's
    */
-  public static byte[] createTicket(String name, int worldSize, GroupConfig config, String host) {
+  public static GroupTicket createTicket(
+      String name, int worldSize, GroupConfig config, String host) {
     GroupKeys keys = GroupKeys.random();
     Rendezvous rendezvous = Rendezvous.open(name, worldSize, config, host, uniqueId -> keys);
     GroupSpec spec = rendezvous.spec();
@@ -90,7 +92,7 @@ public final class Groups {
     ByteBuffer id = ByteBuffer.wrap(keys.id());
     PENDING.put(id, rendezvous);
     rendezvous.start(() -> PENDING.remove(id, rendezvous));
-    return TicketCodec.encode(keys.ticket(spec));
+    return new GroupTicket(spec, keys);
   }
 
   /** A rendezvous on loopback serves a group on one host; a group that is to have more fails. */
@@ -127,12 +129,9 @@ public final class Groups {
   /**
    * Closes the rendezvous of a ticket that this process created and rank 0 has not used. Members
    * waiting there fail. Does nothing for any other ticket.
-   *
-   * @throws IllegalArgumentException if these bytes are not a ticket
    */
-  public static void discardTicket(byte[] ticket) {
-    Ticket decoded = TicketCodec.decode(ticket);
-    Rendezvous rendezvous = PENDING.remove(ByteBuffer.wrap(decoded.keys().id()));
+  public static void discardTicket(GroupTicket ticket) {
+    Rendezvous rendezvous = PENDING.remove(ByteBuffer.wrap(ticket.keys().id()));
     if (rendezvous != null) {
       GroupSpec spec = rendezvous.spec();
       rendezvous.discard("the ticket of " + spec.label() + " was discarded");
@@ -140,8 +139,8 @@ public final class Groups {
     }
   }
 
-  /** {@link #join(byte[], int, int)} with device ordinal 0. */
-  public static CollectiveGroup join(byte[] ticket, int rank) {
+  /** {@link #join(GroupTicket, int, int)} with device ordinal 0. */
+  public static CollectiveGroup join(GroupTicket ticket, int rank) {
     return join(ticket, rank, 0);
   }
 
@@ -154,21 +153,20 @@ public final class Groups {
    * @param rank this member's rank, different for every member; rank 0 must join in the process
    *     that created the ticket
    * @param deviceOrdinal the device of this process to compute on; the CPU backend ignores it
-   * @throws IllegalArgumentException if these bytes are not a ticket, or the group has no such rank
+   * @throws IllegalArgumentException if the group has no such rank
    * @throws io.nvrar.CollectiveTimeoutException if members are missing when the join timeout ends
    * @throws GroupMismatchException if members differ in the library build, the world size or the
    *     configuration, or if two members have the same rank
    * @throws BackendUnavailableException if the group's backend cannot run in this process
    * @throws CollectiveException if this or another member cannot join
    */
-  public static CollectiveGroup join(byte[] ticket, int rank, int deviceOrdinal) {
+  public static CollectiveGroup join(GroupTicket ticket, int rank, int deviceOrdinal) {
     return joinAsMember(ticket, rank, deviceOrdinal);
   }
 
-  private static MemberGroup joinAsMember(byte[] ticket, int rank, int deviceOrdinal) {
-    Ticket decoded = TicketCodec.decode(ticket);
-    GroupSpec spec = decoded.spec();
-    GroupKeys keys = decoded.keys();
+  private static MemberGroup joinAsMember(GroupTicket ticket, int rank, int deviceOrdinal) {
+    GroupSpec spec = ticket.spec();
+    GroupKeys keys = ticket.keys();
     if (rank < 0 || rank >= spec.worldSize()) {
       throw new IllegalArgumentException(
           String.format(
@@ -183,14 +181,14 @@ public final class Groups {
   }
 
   /**
-   * {@link #join(byte[], int, int)} for a group that its {@link #observe observer} closes. Once
-   * such a group has failed, and its observer has aborted it or was lost, or rank 0 was lost, this
-   * member and the members of groups split from it free their resources by themselves. Calls still
-   * throw the failure, and {@link CollectiveGroup#close} works as usual. If rank 0 joins in this
-   * way, an observer that has not connected within twice the join timeout plus 15 s after all
+   * {@link #join(GroupTicket, int, int)} for a group that its {@link #observe observer} closes.
+   * Once such a group has failed, and its observer has aborted it or was lost, or rank 0 was lost,
+   * this member and the members of groups split from it free their resources by themselves. Calls
+   * still throw the failure, and {@link CollectiveGroup#close} works as usual. If rank 0 joins in
+   * this way, an observer that has not connected within twice the join timeout plus 15 s after all
    * members have joined counts as lost.
    */
-  public static CollectiveGroup joinObserved(byte[] ticket, int rank, int deviceOrdinal) {
+  public static CollectiveGroup joinObserved(GroupTicket ticket, int rank, int deviceOrdinal) {
     MemberGroup group = joinAsMember(ticket, rank, deviceOrdinal);
     group.setDriven();
     return group;
@@ -214,23 +212,19 @@ public final class Groups {
    * members join; if rank 0 joined with {@link #joinObserved}, within the time limit described
    * there. Tries to reach the rendezvous for at most the join timeout.
    *
-   * @throws IllegalArgumentException if these bytes are not a ticket
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
-  public static GroupObserver observe(byte[] ticket) {
-    Ticket decoded = TicketCodec.decode(ticket);
-    return DriverObserver.observe(decoded.spec(), decoded.keys(), decoded.config().joinTimeout());
+  public static GroupObserver observe(GroupTicket ticket) {
+    return observe(ticket, ticket.spec().config().joinTimeout());
   }
 
   /**
-   * {@link #observe(byte[])} with a time limit other than the join timeout.
+   * {@link #observe(GroupTicket)} with a time limit other than the join timeout.
    *
    * @param limit how long to try to reach the rendezvous
-   * @throws IllegalArgumentException if these bytes are not a ticket
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
-  public static GroupObserver observe(byte[] ticket, Duration limit) {
-    Ticket decoded = TicketCodec.decode(ticket);
-    return DriverObserver.observe(decoded.spec(), decoded.keys(), limit);
+  public static GroupObserver observe(GroupTicket ticket, Duration limit) {
+    return DriverObserver.observe(ticket.spec(), ticket.keys(), limit);
   }
 }

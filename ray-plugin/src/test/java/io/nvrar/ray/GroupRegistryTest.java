@@ -9,6 +9,7 @@ import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
 import io.nvrar.GroupHealth;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.ray.api.id.ActorId;
 import java.lang.reflect.Proxy;
@@ -133,7 +134,7 @@ class GroupRegistryTest {
                     () -> {
                       isJoining.countDown();
                       await(mayJoin);
-                      CollectiveGroup group = Groups.join(ticket, 0);
+                      CollectiveGroup group = Groups.join(GroupTicket.of(ticket), 0);
                       made.set(group);
                       return group;
                     }));
@@ -346,8 +347,8 @@ class GroupRegistryTest {
   @Test
   void theStreamOfAGroupThatTheDriverDestroyedIsClosedAtTheNextJoin() {
     byte[] ticket = ticket("tp");
-    try (GroupObserver driver = Groups.observe(ticket)) {
-      registry.join(actor, "tp", ticket, () -> Groups.joinObserved(ticket, 0, 0));
+    try (GroupObserver driver = Groups.observe(GroupTicket.of(ticket))) {
+      registry.join(actor, "tp", ticket, () -> Groups.joinObserved(GroupTicket.of(ticket), 0, 0));
       DeviceStream stream = registry.get(actor, "tp").stream();
       driver.destroy();
       join(actor, "dp");
@@ -377,15 +378,15 @@ class GroupRegistryTest {
 
   private void join(ActorId id, String name, byte[] ticket) {
     try {
-      registry.join(id, name, ticket, () -> Groups.join(ticket, 0));
+      registry.join(id, name, ticket, () -> Groups.join(GroupTicket.of(ticket), 0));
     } catch (RuntimeException e) {
-      Groups.discardTicket(ticket);
+      Groups.discardTicket(GroupTicket.of(ticket));
       throw e;
     }
   }
 
   private static byte[] ticket(String name) {
-    return Groups.createTicket(name, 1, GroupConfig.defaults(), "127.0.0.1");
+    return Groups.createTicket(name, 1, GroupConfig.defaults(), "127.0.0.1").toBytes();
   }
 
   private static void await(CountDownLatch latch) {

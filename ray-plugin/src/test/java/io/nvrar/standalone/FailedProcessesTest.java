@@ -53,7 +53,7 @@ class FailedProcessesTest {
     return failures;
   }
 
-  private static CollectiveException loop(byte[] ticket, int rank) {
+  private static CollectiveException loop(GroupTicket ticket, int rank) {
     try (CollectiveGroup group = Members.join(ticket, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       while (true) {
@@ -65,7 +65,7 @@ class FailedProcessesTest {
     }
   }
 
-  private List<Future<CollectiveException>> loopAround(byte[] ticket, int victim) {
+  private List<Future<CollectiveException>> loopAround(GroupTicket ticket, int victim) {
     List<Future<CollectiveException>> survivors = new ArrayList<>();
     for (int r = 0; r < WORLD_SIZE; r++) {
       int rank = r;
@@ -103,7 +103,7 @@ class FailedProcessesTest {
   @ValueSource(ints = {0, 1})
   void namesTheRankThatWasKilled(int victimRank) throws Exception {
     ForkedMember victim;
-    byte[] ticket;
+    GroupTicket ticket;
     if (victimRank == 0) {
       victim = forks.add(ForkedMember.create("killed", WORLD_SIZE, 5000, "loop"));
       ticket = victim.ticket();
@@ -141,7 +141,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankThatStandsStillInACall() throws Exception {
-    byte[] ticket = Groups.createTicket("stopped", WORLD_SIZE, config(3), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("stopped", WORLD_SIZE, config(3), Members.HOST);
     ForkedMember victim = forks.add(ForkedMember.join(ticket, 2, "loop"));
     List<Future<CollectiveException>> survivors = loopAround(ticket, 2);
     victim.expect("JOINED");
@@ -157,7 +157,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankWhoseCountDiffers() throws Exception {
-    byte[] ticket = Groups.createTicket("differ", WORLD_SIZE, config(5), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("differ", WORLD_SIZE, config(5), Members.HOST);
     forks.add(ForkedMember.join(ticket, 1, "differ"));
     List<CollectiveException> failures = failures(loopAround(ticket, 1));
     assertThat(failures).hasOnlyElementsOfType(GroupMismatchException.class);
@@ -170,7 +170,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankThatDoesNotMakeACall() throws Exception {
-    byte[] ticket = Groups.createTicket("absent", WORLD_SIZE, config(3), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("absent", WORLD_SIZE, config(3), Members.HOST);
     forks.add(ForkedMember.join(ticket, 2, "absent"));
     List<CollectiveException> failures = failures(loopAround(ticket, 2));
     assertThat(failures).hasOnlyElementsOfType(CollectiveTimeoutException.class);
@@ -183,7 +183,7 @@ class FailedProcessesTest {
 
   @Test
   void namesTheRankThatAborts() throws Exception {
-    byte[] ticket = Groups.createTicket("abort", WORLD_SIZE, config(5), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("abort", WORLD_SIZE, config(5), Members.HOST);
     forks.add(ForkedMember.join(ticket, 1, "abort"));
     List<CollectiveException> failures = failures(loopAround(ticket, 1));
     assertThat(failures)
@@ -201,7 +201,7 @@ class FailedProcessesTest {
 
   @Test
   void saysThatNoRankIsAtFaultWhenTheDriverIsKilled() throws Exception {
-    byte[] ticket = Groups.createTicket("driven", WORLD_SIZE, config(5), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("driven", WORLD_SIZE, config(5), Members.HOST);
     ForkedMember driver = forks.add(ForkedMember.observe(ticket));
     List<Future<CollectiveException>> members = loopAround(ticket, -1);
     driver.expect("JOINED");
@@ -218,7 +218,7 @@ class FailedProcessesTest {
   @Test
   void aDriverHearsWhatEveryRankWasDoing() throws Exception {
     ForkedMember hub = forks.add(ForkedMember.create("seen", WORLD_SIZE, 5000, "loop"));
-    byte[] ticket = hub.ticket();
+    GroupTicket ticket = hub.ticket();
     try (GroupObserver observer = Groups.observe(ticket)) {
       List<Future<CollectiveException>> survivors = loopAround(ticket, 0);
       hub.expect("JOINED");

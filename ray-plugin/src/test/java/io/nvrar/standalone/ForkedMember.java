@@ -44,21 +44,22 @@ public final class ForkedMember implements AutoCloseable {
         mode);
   }
 
-  public static ForkedMember join(byte[] ticket, int rank, String mode, String... jvmOptions)
+  public static ForkedMember join(GroupTicket ticket, int rank, String mode, String... jvmOptions)
       throws IOException {
     return join(ticket, rank, mode, how -> how.options(jvmOptions));
   }
 
   /** One whose JVM is started in another way. */
-  static ForkedMember join(byte[] ticket, int rank, String mode, Consumer<ChildJvm.Builder> how)
+  static ForkedMember join(
+      GroupTicket ticket, int rank, String mode, Consumer<ChildJvm.Builder> how)
       throws IOException {
     ForkedMember member = new ForkedMember(how, "ticket", Integer.toString(rank), mode);
     // Not as an argument, which every user of the host can read.
-    member.jvm.say(Base64.getEncoder().encodeToString(ticket));
+    member.jvm.say(Base64.getEncoder().encodeToString(ticket.toBytes()));
     return member;
   }
 
-  public static ForkedMember observe(byte[] ticket) throws IOException {
+  public static ForkedMember observe(GroupTicket ticket) throws IOException {
     return join(ticket, 0, "observe");
   }
 
@@ -66,8 +67,9 @@ public final class ForkedMember implements AutoCloseable {
     return jvm.pid();
   }
 
-  public byte[] ticket() throws InterruptedException {
-    return Base64.getDecoder().decode(expect("TICKET").substring("TICKET ".length()));
+  public GroupTicket ticket() throws InterruptedException {
+    return GroupTicket.of(
+        Base64.getDecoder().decode(expect("TICKET").substring("TICKET ".length())));
   }
 
   /** The next line that begins with {@code word}. */

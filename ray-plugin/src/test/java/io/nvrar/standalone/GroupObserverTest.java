@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Test;
 @Tag("contract")
 class GroupObserverTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
-  private final byte[] ticket;
+  private final GroupTicket ticket;
   private final GroupObserver observer;
   private final CollectiveGroup zero;
   private final CollectiveGroup one;
@@ -208,7 +208,7 @@ class GroupObserverTest {
   @Test
   void anObserverOfAJoinThatFailsLearnsWhy() {
     GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(500)).build();
-    byte[] lonely = Groups.createTicket("lonely", 2, config, Members.HOST);
+    GroupTicket lonely = Groups.createTicket("lonely", 2, config, Members.HOST);
     try (GroupObserver watching = Groups.observe(lonely)) {
       assertThatThrownBy(() -> Members.join(lonely, 0))
           .isInstanceOf(CollectiveTimeoutException.class);

@@ -52,7 +52,7 @@ class InheritedSocketsTest {
             .options("-XX:TieredStopAtLevel=1", "-Xmx64m", "-Dkryo.unsafe=false")
             .options("-Dnvrar.flight.dir=" + System.getProperty("nvrar.flight.dir"))
             .start()) {
-      byte[] ticket = Base64.getDecoder().decode(zero.awaitLine("TICKET "));
+      GroupTicket ticket = GroupTicket.of(Base64.getDecoder().decode(zero.awaitLine("TICKET ")));
       try (CollectiveGroup one = Members.join(ticket, 1)) {
         zero.awaitLine("STARTED");
         program = Long.parseLong(Files.readString(pid).strip());
@@ -95,8 +95,8 @@ class InheritedSocketsTest {
               .heartbeatLimit(LONG)
               .timeout(LONG)
               .build();
-      byte[] ticket = Groups.createTicket("parent", 2, config, Members.HOST);
-      System.out.println("TICKET " + Base64.getEncoder().encodeToString(ticket));
+      GroupTicket ticket = Groups.createTicket("parent", 2, config, Members.HOST);
+      System.out.println("TICKET " + Base64.getEncoder().encodeToString(ticket.toBytes()));
       try (CollectiveGroup group = Members.join(ticket, 0);
           GroupObserver observer = Groups.observe(ticket)) {
         NativeLibrary.getInstance("c")

@@ -194,7 +194,7 @@ class InterruptTest {
 
   @Test
   void anInterruptedDestroyAbortsNothing() throws Exception {
-    byte[] ticket = Groups.createTicket("destroyed", WORLD_SIZE, config(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("destroyed", WORLD_SIZE, config(), Members.HOST);
     try (GroupObserver observer = Groups.observe(ticket);
         Members members = Members.joinAll(ticket, WORLD_SIZE)) {
       members.onAll(Members::barrier);
@@ -210,12 +210,12 @@ class InterruptTest {
 
   @Test
   void whatCreatesAGroupIsEnded() throws Exception {
-    byte[] ticket = Groups.createTicket("ended", WORLD_SIZE, config(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("ended", WORLD_SIZE, config(), Members.HOST);
     assertThat(interrupted(() -> Groups.observe(ticket)))
         .hasMessageContaining("an observer was interrupted while it joined group 'ended'");
     assertThat(interrupted(() -> Members.join(ticket, 0)))
         .hasMessageContaining("rank 0 was interrupted while it joined group 'ended'");
-    byte[] other = Groups.createTicket("ended", WORLD_SIZE, config(), Members.HOST);
+    GroupTicket other = Groups.createTicket("ended", WORLD_SIZE, config(), Members.HOST);
     assertThat(interrupted(() -> Groups.discardTicket(other))).isNull();
   }
 }

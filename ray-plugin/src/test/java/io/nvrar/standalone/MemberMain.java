@@ -34,7 +34,7 @@ final class MemberMain {
   private MemberMain() {}
 
   public static void main(String[] args) throws IOException {
-    byte[] ticket;
+    GroupTicket ticket;
     int next;
     if (args[0].equals("create")) {
       ticket =
@@ -46,13 +46,13 @@ final class MemberMain {
                   .joinTimeout(Duration.ofSeconds(30))
                   .build(),
               Members.HOST);
-      say("TICKET " + Base64.getEncoder().encodeToString(ticket));
+      say("TICKET " + Base64.getEncoder().encodeToString(ticket.toBytes()));
       next = 4;
     } else {
       // Of what follows only the end is of interest, so it may be buffered.
       BufferedReader input =
           new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-      ticket = Base64.getDecoder().decode(input.readLine());
+      ticket = GroupTicket.of(Base64.getDecoder().decode(input.readLine()));
       next = 1;
     }
     int rank = Integer.parseInt(args[next]);
@@ -63,7 +63,7 @@ final class MemberMain {
     }
   }
 
-  private static void observe(byte[] ticket) {
+  private static void observe(GroupTicket ticket) {
     try (GroupObserver observer = Groups.observe(ticket)) {
       say("JOINED " + observer.name());
       System.in.read();
@@ -72,7 +72,7 @@ final class MemberMain {
     }
   }
 
-  private static void join(byte[] ticket, int rank, String mode) {
+  private static void join(GroupTicket ticket, int rank, String mode) {
     try (CollectiveGroup group = Members.join(ticket, rank)) {
       say("JOINED " + ProcessHandle.current().pid());
       if (mode.equals("split")) {

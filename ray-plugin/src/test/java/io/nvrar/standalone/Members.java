@@ -36,7 +36,7 @@ public final class Members implements AutoCloseable {
   }
 
   /** {@link Groups#join} on the device that is the rank's in tests. */
-  public static CollectiveGroup join(byte[] ticket, int rank) {
+  public static CollectiveGroup join(GroupTicket ticket, int rank) {
     return Groups.join(ticket, rank, TestBackend.ordinal(rank));
   }
 
@@ -52,7 +52,7 @@ public final class Members implements AutoCloseable {
     return joinAll(Groups.createTicket(name, worldSize, config, HOST), worldSize);
   }
 
-  static Members joinAll(byte[] ticket, int worldSize) {
+  static Members joinAll(GroupTicket ticket, int worldSize) {
     ExecutorService threads = Executors.newCachedThreadPool();
     List<Callable<CollectiveGroup>> joins = new ArrayList<>();
     for (int r = 0; r < worldSize; r++) {

@@ -7,8 +7,8 @@ import io.nvrar.internal.channel.Dialer;
 import io.nvrar.internal.channel.FramedChannel;
 import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -24,7 +24,7 @@ import java.util.List;
 public final class RawClient implements AutoCloseable {
   final Socket socket;
 
-  public RawClient(Ticket ticket) throws IOException {
+  public RawClient(OpenTicket ticket) throws IOException {
     socket = new Socket();
     socket.connect(new InetSocketAddress(ticket.host(), ticket.port()), 5000);
     socket.setSoTimeout(10_000);
@@ -39,7 +39,7 @@ public final class RawClient implements AutoCloseable {
   }
 
   /** What an honest member of this process would say. */
-  public static Message.Hello hello(Ticket ticket) {
+  public static Message.Hello hello(OpenTicket ticket) {
     return new Message.Hello(
         ProcessIdentity.ofMember(),
         LibraryVersion.get(),
@@ -72,7 +72,7 @@ public final class RawClient implements AutoCloseable {
   }
 
   /** Proves that it knows the secret, and returns what to sign its frames with. */
-  public Handshake.Keys prove(Ticket ticket, Handshake.Role role, int rank) throws IOException {
+  public Handshake.Keys prove(OpenTicket ticket, Handshake.Role role, int rank) throws IOException {
     Handshake handshake = new Handshake(ticket.keys());
     byte[] hello = handshake.clientHello(role, rank);
     write(hello);
@@ -85,7 +85,7 @@ public final class RawClient implements AutoCloseable {
   }
 
   /** An authenticated channel that greets as somebody else. */
-  public static FramedChannel admitted(Ticket ticket, int rank, Message.Hello hello)
+  public static FramedChannel admitted(OpenTicket ticket, int rank, Message.Hello hello)
       throws IOException {
     FramedChannel channel =
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, rank)

@@ -11,9 +11,8 @@ import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.file.Files;
@@ -46,31 +45,32 @@ final class SecretsMain {
     System.in.read();
   }
 
-  private static byte[] kept(Path tickets, String name) throws IOException {
-    byte[] ticket =
+  private static GroupTicket kept(Path tickets, String name) throws IOException {
+    GroupTicket ticket =
         Groups.createTicket(
             name, 2, Members.config().timeout(Duration.ofMillis(300)).build(), Members.HOST);
-    Files.write(tickets.resolve(name), ticket);
+    Files.write(tickets.resolve(name), ticket.toBytes());
     return ticket;
   }
 
-  private static void lives(ExecutorService threads, byte[] bytes, Path split) throws Exception {
-    Ticket ticket = TicketCodec.decode(bytes);
+  private static void lives(ExecutorService threads, GroupTicket given, Path split)
+      throws Exception {
+    OpenTicket ticket = OpenTicket.of(given);
     say(
-        ticket,
+        given,
         ticket.spec(),
         ticket.keys(),
         new Handshake(ticket.keys()),
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1));
-    try (GroupObserver observer = Groups.observe(bytes)) {
+    try (GroupObserver observer = Groups.observe(given)) {
       Members.getAll(
-          threads, List.of(() -> member(bytes, 0, split), () -> member(bytes, 1, split)));
+          threads, List.of(() -> member(given, 0, split), () -> member(given, 1, split)));
       say(observer);
     }
   }
 
-  private static Void member(byte[] bytes, int rank, Path split) throws Exception {
-    try (CollectiveGroup group = Groups.join(bytes, rank);
+  private static Void member(GroupTicket given, int rank, Path split) throws Exception {
+    try (CollectiveGroup group = Groups.join(given, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 8)) {
       group.allReduce(buffer);
       CollectiveGroup half = Objects.requireNonNull(group.split(0, rank));
@@ -78,7 +78,8 @@ final class SecretsMain {
       if (rank == 0) {
         Object splitting = field(field(half, "member"), "splitting");
         GroupKeys keys = (GroupKeys) field(splitting, "keys");
-        Files.write(split, TicketCodec.encode(keys.ticket((GroupSpec) field(half, "spec"))));
+        GroupSpec spec = (GroupSpec) field(half, "spec");
+        Files.write(split, OpenTicket.of(spec, keys).toBytes());
       }
       say(group, half, buffer, group.device(), group.config(), group.health(), half.health());
       half.close();
@@ -92,13 +93,13 @@ final class SecretsMain {
     return Objects.requireNonNull(field.get(of));
   }
 
-  private static void fails(ExecutorService threads, byte[] bytes) {
+  private static void fails(ExecutorService threads, GroupTicket given) {
     List<Callable<Void>> members = new ArrayList<>();
     for (int r = 0; r < 2; r++) {
       int rank = r;
       members.add(
           () -> {
-            try (CollectiveGroup group = Groups.join(bytes, rank);
+            try (CollectiveGroup group = Groups.join(given, rank);
                 DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 8 + rank)) {
               attempt(() -> group.allReduce(buffer, ReduceOp.SUM));
               attempt(group::barrier);
@@ -110,24 +111,16 @@ final class SecretsMain {
     Members.getAll(threads, members);
   }
 
-  private static void refuses(byte[] bytes) throws Exception {
-    Ticket ticket = TicketCodec.decode(bytes);
+  private static void refuses(GroupTicket given) throws Exception {
+    OpenTicket ticket = OpenTicket.of(given);
     byte[] other = ticket.secret().clone();
     other[31] ^= 1;
-    Ticket wrong =
-        new Ticket(
-            ticket.name(),
-            2,
-            ticket.uniqueId(),
-            ticket.host(),
-            ticket.port(),
-            other,
-            ticket.config());
-    attempt(() -> Groups.join(TicketCodec.encode(wrong), 1));
-    attempt(() -> Groups.join(bytes, 7));
-    byte[] damaged = bytes.clone();
+    OpenTicket wrong = ticket.withSecret(other);
+    attempt(() -> Groups.join(wrong.toGroupTicket(), 1));
+    attempt(() -> Groups.join(given, 7));
+    byte[] damaged = given.toBytes();
     damaged[damaged.length - 1] ^= 1;
-    attempt(() -> Groups.join(damaged, 1));
+    attempt(() -> Groups.join(GroupTicket.of(damaged), 1));
     try (FramedChannel channel =
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
             .dial(Duration.ofSeconds(5))) {
@@ -136,7 +129,7 @@ final class SecretsMain {
       channel.send(new Message.Hello(process, "1", "another build", 3, "CPU"));
       say(RawClient.firstMessage(channel));
     }
-    attempt(() -> Groups.join(bytes, 0));
+    attempt(() -> Groups.join(given, 0));
   }
 
   private static void attempt(Runnable call) {

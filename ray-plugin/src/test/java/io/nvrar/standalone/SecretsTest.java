@@ -4,7 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.GroupKeys;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -51,12 +51,12 @@ class SecretsTest {
             "DEBUG",
             "does not know the ticket's secret",
             "GroupMismatchException",
-            "Ticket[",
+            "GroupTicket[",
             "GroupKeys[");
 
     for (String group : GROUPS) { // "split" has a secret that was derived
       byte[] ticket = Files.readAllBytes(tickets.resolve(group));
-      SecretTraces traces = new SecretTraces(TicketCodec.decode(ticket).secret());
+      SecretTraces traces = new SecretTraces(OpenTicket.of(ticket).secret());
       places.forEach(
           (place, bytes) -> assertThat(traces.in(bytes)).as("group %s, %s", group, place).isNull());
     }

@@ -32,7 +32,7 @@ class StarvedProcessTest {
     forks.close();
   }
 
-  private static CollectiveException loop(byte[] ticket, int rank) {
+  private static CollectiveException loop(GroupTicket ticket, int rank) {
     try (CollectiveGroup group = Members.join(ticket, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
       while (true) {
@@ -48,7 +48,7 @@ class StarvedProcessTest {
   @ValueSource(ints = {0, 1})
   void theOthersLearnOfIt(int starvedRank) throws Exception {
     ForkedMember starved;
-    byte[] ticket;
+    GroupTicket ticket;
     if (starvedRank == 0) {
       starved = forks.add(ForkedMember.create("starved", 2, SILENCE.toMillis(), "starve"));
       ticket = starved.ticket();

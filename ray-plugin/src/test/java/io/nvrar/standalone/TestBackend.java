@@ -5,7 +5,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.internal.binding.Links;
 import io.nvrar.internal.binding.NativeCommunicator;
-import io.nvrar.internal.wire.Ticket;
+import io.nvrar.internal.wire.OpenTicket;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -97,7 +97,7 @@ public final class TestBackend {
   }
 
   /** A rank as its native part alone, ready to be connected. */
-  public static NativeCommunicator prepare(Ticket ticket, int rank) {
+  public static NativeCommunicator prepare(OpenTicket ticket, int rank) {
     return NativeCommunicator.prepare(
         ticket.spec().label(),
         BACKEND,

@@ -8,9 +8,8 @@ import io.nvrar.CapturedLog;
 import io.nvrar.CollectiveException;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.group.LinkAddress;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
 import io.nvrar.support.ChildJvm;
 import java.net.ServerSocket;
 import java.nio.file.Files;
@@ -46,26 +45,26 @@ class TicketAddressTest {
     forks.close();
   }
 
-  private static byte[] ticket(String host) {
+  private static GroupTicket ticket(String host) {
     return Groups.createTicket("far", 2, Members.config().joinTimeout(LONG).build(), host);
   }
 
   /**
    * What another host reads: the same ticket, with this address of a rendezvous that is not there.
    */
-  private static byte[] endedTicket(String host) {
-    byte[] bytes = ticket(Members.HOST);
-    Ticket made = TicketCodec.decode(bytes);
-    Groups.discardTicket(bytes);
-    return TicketCodec.encode(
-        new Ticket(
+  private static GroupTicket endedTicket(String host) {
+    GroupTicket given = ticket(Members.HOST);
+    OpenTicket made = OpenTicket.of(given);
+    Groups.discardTicket(given);
+    return new OpenTicket(
             made.name(),
             made.worldSize(),
             made.uniqueId(),
             host,
             made.port(),
             made.secret(),
-            made.config()));
+            made.config())
+        .toGroupTicket();
   }
 
   private static String leadsHere(String address) {
@@ -77,14 +76,14 @@ class TicketAddressTest {
 
   @Test
   void aLoopbackAddressWhereNothingAnswersIsCalledOne() {
-    byte[] ticket = endedTicket("127.0.0.1");
+    GroupTicket ticket = endedTicket("127.0.0.1");
     assertThatThrownBy(() -> Members.join(ticket, 1))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageStartingWith(
             String.format(
                 Locale.ROOT,
                 "group 'far' has no rendezvous at 127.0.0.1:%d any more (",
-                TicketCodec.decode(ticket).port()))
+                OpenTicket.of(ticket).port()))
         .hasMessageEndingWith(
             "the ticket expired or was discarded, or the group has ended; "
                 + leadsHere("127.0.0.1 is a loopback address"));
@@ -95,7 +94,7 @@ class TicketAddressTest {
     List<LinkAddress.Own> all = LinkAddress.all();
     assumeTrue(!all.isEmpty(), "this machine has no address but loopback");
     String address = all.get(0).address().getHostAddress();
-    byte[] ticket = endedTicket(address);
+    GroupTicket ticket = endedTicket(address);
     assertThatThrownBy(() -> Members.join(ticket, 1))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageEndingWith(
@@ -107,7 +106,7 @@ class TicketAddressTest {
   @Test
   void aNameIsShownWithTheAddressThatItHasOnTheMembersHost() throws Exception {
     Path hosts = Files.writeString(scratch.resolve("hosts"), "127.0.1.1 rank-zero-host\n");
-    byte[] ticket = endedTicket("rank-zero-host");
+    GroupTicket ticket = endedTicket("rank-zero-host");
     ForkedMember one =
         forks.add(ForkedMember.join(ticket, 1, "once", "-Djdk.net.hosts.file=" + hosts));
     assertThat(one.expect("FAILED"))
@@ -115,14 +114,14 @@ class TicketAddressTest {
             String.format(
                 Locale.ROOT,
                 " has no rendezvous at rank-zero-host:%d (127.0.1.1 here) any more (",
-                TicketCodec.decode(ticket).port()))
+                OpenTicket.of(ticket).port()))
         .endsWith(leadsHere("127.0.1.1 is a loopback address"));
   }
 
   @Test
   void aNameThatTheMemberCannotResolveIsSaidWithTheMember() throws Exception {
     Path hosts = Files.writeString(scratch.resolve("hosts"), "127.0.1.1 other\n");
-    byte[] ticket = endedTicket("rank-zero-host");
+    GroupTicket ticket = endedTicket("rank-zero-host");
     ForkedMember one =
         forks.add(ForkedMember.join(ticket, 1, "once", "-Djdk.net.hosts.file=" + hosts));
     assertThat(one.expect("FAILED"))
@@ -153,7 +152,7 @@ class TicketAddressTest {
       int worldSize, String networkInterface, String sign) {
     GroupConfig config =
         Members.config().links(links -> links.networkInterface(networkInterface)).build();
-    byte[] ticket = Groups.createTicket("far", worldSize, config, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("far", worldSize, config, Members.HOST);
     Groups.discardTicket(ticket);
     assertThat(log.text())
         .contains(
@@ -161,7 +160,7 @@ class TicketAddressTest {
             String.format(
                 Locale.ROOT,
                 "The rendezvous of group 'far' is on 127.0.0.1:%d, a loopback address, which members on other hosts cannot reach; %s",
-                TicketCodec.decode(ticket).port(),
+                OpenTicket.of(ticket).port(),
                 sign));
   }
 
@@ -189,14 +188,14 @@ class TicketAddressTest {
 
   @Test
   void aMemberWithoutIpv6IsToldSoAtOnce() throws Exception {
-    byte[] ticket = ticket("::1");
+    GroupTicket ticket = ticket("::1");
     ForkedMember one = forks.add(ForkedMember.join(ticket, 1, "once", IPV4_ONLY));
     assertThat(one.expect("FAILED"))
         .endsWith(
             String.format(
                 Locale.ROOT,
                 "the rendezvous of group 'far' at [::1]:%d cannot be reached by rank 1 (pid %d on host %s): 0:0:0:0:0:0:0:1 is an IPv6 address, and this JVM runs with %s",
-                TicketCodec.decode(ticket).port(),
+                OpenTicket.of(ticket).port(),
                 one.pid(),
                 ProcessIdentity.current().host(),
                 IPV4_ONLY));
@@ -257,7 +256,7 @@ class TicketAddressTest {
         assertThat(taken.isBound()).isTrue();
         if (args[0].matches("\\d+")) {
           config.rendezvousPort(Integer.parseInt(args[0]));
-          byte[] ticket = Groups.createTicket("made", 1, config.build(), Members.HOST);
+          GroupTicket ticket = Groups.createTicket("made", 1, config.build(), Members.HOST);
           Members.join(ticket, 0).close();
         } else {
           Groups.createTicket("made", 1, config.build(), args[0]);

@@ -71,11 +71,12 @@ class TwoHostsTest {
     await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
   }
 
-  private static byte[] ticket(GroupConfig config) {
+  private static GroupTicket ticket(GroupConfig config) {
     return Groups.createTicket("hosts", 2, config, Members.HOST);
   }
 
-  private ForkedMember rankOne(byte[] ticket, String mode, List<String> under) throws Exception {
+  private ForkedMember rankOne(GroupTicket ticket, String mode, List<String> under)
+      throws Exception {
     return forks.add(ForkedMember.join(ticket, 1, mode, how -> how.under(under)));
   }
 
@@ -99,7 +100,7 @@ class TwoHostsTest {
                 scratch)
             + "mount -t overlay -o lowerdir=$D,upperdir=$V/u,workdir=$V/w none $D && rm -f $D/libcrypto.so*";
     List<String> there = OtherHost.command(List.of(), without);
-    byte[] encrypted =
+    GroupTicket encrypted =
         ticket(Members.config().links(links -> links.security(LinkSecurity.ENCRYPTED)).build());
     Future<CollectiveGroup> zero = threads.submit(() -> Members.join(encrypted, 0));
     ForkedMember one = rankOne(encrypted, "once", there);
@@ -113,7 +114,7 @@ class TwoHostsTest {
         .contains(BackendUnavailableException.class.getSimpleName(), sentence);
     await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
 
-    byte[] plain = ticket(Members.config().build());
+    GroupTicket plain = ticket(Members.config().build());
     Future<CollectiveGroup> again = threads.submit(() -> Members.join(plain, 0));
     ForkedMember other = rankOne(plain, "once", there);
     try (CollectiveGroup group = again.get()) {
@@ -127,7 +128,7 @@ class TwoHostsTest {
   void aMemberInAnotherNamespaceOfUsersIsLinkedByTcp() throws Exception {
     List<String> there = List.of("unshare", "--map-root-user");
     OtherHost.require("unshare", "--map-root-user", "true");
-    byte[] ticket = ticket(Members.config().build());
+    GroupTicket ticket = ticket(Members.config().build());
     Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 0));
     ForkedMember one = rankOne(ticket, "once", there);
     try (CollectiveGroup group = joining.get()) {
@@ -142,7 +143,7 @@ class TwoHostsTest {
     Path resource = scratch.resolve("io/nvrar/internal/library-version");
     Files.createDirectories(resource.getParent());
     Files.writeString(resource, "0.0.7");
-    byte[] ticket = ticket(Members.config().build());
+    GroupTicket ticket = ticket(Members.config().build());
     Future<CollectiveGroup> zero = threads.submit(() -> Members.join(ticket, 0));
     List<String> there = OtherHost.command();
     ForkedMember one =
@@ -175,7 +176,7 @@ class TwoHostsTest {
         OtherHost.command(
             List.of("-T", "--monotonic", ahead, "--boottime", ahead),
             "export LD_PRELOAD=" + earlier);
-    byte[] ticket = ticket(Members.config().build());
+    GroupTicket ticket = ticket(Members.config().build());
     Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 0));
     ForkedMember one = rankOne(ticket, "abort-when-told", there);
     String here;
@@ -245,7 +246,7 @@ class TwoHostsTest {
       throws Exception {
     List<String> there = OtherHost.command();
     Duration patient = Duration.ofSeconds(20);
-    byte[] ticket = ticket(Members.config().heartbeatLimit(patient).timeout(patient).build());
+    GroupTicket ticket = ticket(Members.config().heartbeatLimit(patient).timeout(patient).build());
     Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 0));
     rankOne(ticket, "once", there); // and closes
     try (CollectiveGroup group = joining.get();

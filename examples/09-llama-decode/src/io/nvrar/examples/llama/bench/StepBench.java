@@ -8,6 +8,7 @@ import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.engine.cuda.CudaEngine;
 import io.nvrar.examples.llama.engine.cuda.StepTrace;
 import io.nvrar.examples.llama.engine.cuda.TimedSteps;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.Arrays;
 
@@ -140,7 +141,7 @@ public final class StepBench {
     // Not NVSHMEM, which has one world in a process.
     GroupConfig config =
         group.config().toBuilder().cuda(cuda -> cuda.memory(MemoryProvider.IPC)).build();
-    byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
     return Groups.join(ticket, 0, group.device().ordinal());
   }
 

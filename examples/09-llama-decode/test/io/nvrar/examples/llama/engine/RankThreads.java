@@ -3,6 +3,7 @@ package io.nvrar.examples.llama.engine;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.ArrayList;
 import java.util.List;
@@ -38,7 +39,7 @@ public final class RankThreads {
       IntUnaryOperator devices,
       Function<CollectiveGroup, T> body)
       throws Exception {
-    byte[] ticket = Groups.createTicket("llama", worldSize, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("llama", worldSize, config, "127.0.0.1");
     ExecutorService threads = Executors.newFixedThreadPool(worldSize);
     try {
       List<Future<T>> running = new ArrayList<>();

@@ -44,16 +44,9 @@ public final class GroupKeys {
     return Arrays.copyOf(mac("id", new byte[0], new byte[0]), ID_BYTES);
   }
 
-  /** The ticket of the group that has these keys. */
-  public Ticket ticket(GroupSpec spec) {
-    return new Ticket(
-        spec.name(),
-        spec.worldSize(),
-        spec.uniqueId(),
-        spec.host(),
-        spec.port(),
-        secret,
-        spec.config());
+  /** For {@link TicketCodec}, because a ticket contains the secret. */
+  byte[] secret() {
+    return secret.clone();
   }
 
   /** What two hellos are authenticated for, or a key is made of them for. */

@@ -2,17 +2,19 @@ package io.nvrar.internal.wire;
 
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
+import java.util.Arrays;
 import java.util.Locale;
+import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Encodes tickets as bytes: {@code magic(4) version(1) length(4) body(length) digest(16)}. The
- * version is checked before anything that depends on it. The digest detects damage, not forgery:
- * whoever holds a ticket holds the secret.
+ * Encodes tickets as bytes: {@code magic(4) version(1) length(4) body(length) digest(16)}, with the
+ * body {@code secret(32) spec}. The version is checked before anything that depends on it. The
+ * digest detects damage, not forgery: whoever holds a ticket holds the secret.
  */
 public final class TicketCodec {
   /** The version of tickets, handshake and messages. */
-  public static final byte PROTOCOL_VERSION = 3;
+  public static final byte PROTOCOL_VERSION = 4;
 
   private static final int MAGIC = 0x4e565254; // "NVRT"
   private static final int HEADER_BYTES = 9;
@@ -20,21 +22,25 @@ public final class TicketCodec {
 
   private TicketCodec() {}
 
-  public static byte[] encode(Ticket ticket) {
-    byte[] body = new Wire().write(ticket);
-    ByteBuffer frame = ByteBuffer.allocate(HEADER_BYTES + body.length + DIGEST_BYTES);
-    frame.putInt(MAGIC).put(PROTOCOL_VERSION).putInt(body.length).put(body);
+  /** The bytes of the ticket of a group. */
+  public static byte[] encode(GroupSpec spec, GroupKeys keys) {
+    byte[] secret = keys.secret();
+    byte[] group = new Wire().write(spec);
+    int length = secret.length + group.length;
+    ByteBuffer frame = ByteBuffer.allocate(HEADER_BYTES + length + DIGEST_BYTES);
+    frame.putInt(MAGIC).put(PROTOCOL_VERSION).putInt(length).put(secret).put(group);
     frame.put(digest(frame.array(), frame.position()));
     return frame.array();
   }
 
   /**
-   * The ticket in {@code bytes}.
+   * Reads a ticket.
    *
+   * @param ticket what to make of the group and its secret, which nothing here keeps
    * @throws IllegalArgumentException if these bytes are not a ticket; the message is one sentence
    *     that says why
    */
-  public static Ticket decode(byte @Nullable [] bytes) {
+  public static <T> T decode(byte @Nullable [] bytes, BiFunction<GroupSpec, GroupKeys, T> ticket) {
     if (bytes == null) {
       throw new IllegalArgumentException("the ticket is null");
     }
@@ -73,16 +79,22 @@ public final class TicketCodec {
     if (!MessageDigest.isEqual(digest, digest(bytes, HEADER_BYTES + length))) {
       throw new IllegalArgumentException("the ticket is damaged: its digest differs");
     }
+    int secretBytes = Math.min(length, GroupKeys.SECRET_BYTES);
+    int group = HEADER_BYTES + secretBytes;
+    GroupKeys keys;
+    GroupSpec spec;
     try {
-      return new Wire().read(bytes, HEADER_BYTES, length, Ticket.class);
+      keys = new GroupKeys(Arrays.copyOfRange(bytes, HEADER_BYTES, group));
+      spec = new Wire().read(bytes, group, length - secretBytes, GroupSpec.class);
     } catch (IllegalArgumentException e) {
       throw new IllegalArgumentException("the ticket cannot be read: " + e.getMessage(), e);
     }
+    return ticket.apply(spec, keys);
   }
 
   private static byte[] digest(byte[] bytes, int length) {
     MessageDigest sha256 = Crypto.sha256();
     sha256.update(bytes, 0, length);
-    return java.util.Arrays.copyOf(sha256.digest(), DIGEST_BYTES);
+    return Arrays.copyOf(sha256.digest(), DIGEST_BYTES);
   }
 }

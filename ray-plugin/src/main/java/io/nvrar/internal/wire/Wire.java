@@ -46,7 +46,6 @@ public final class Wire {
     kryo.register(byte[].class, new BytesSerializer(), 10);
     kryo.register(int[].class, new IntsSerializer(), 11);
     kryo.register(GroupConfig.class, new ConfigSerializer(), 12);
-    kryo.register(Ticket.class, 13);
     kryo.register(ProcessIdentity.class, 14);
     kryo.register(Failure.Kind.class, 15);
     kryo.register(Failure.class, 16);
@@ -67,6 +66,7 @@ public final class Wire {
     kryo.register(Message.Split.class, 34);
     kryo.register(Message.SplitPlaces.class, 35);
     kryo.register(Message.SplitRendezvous.class, 36);
+    kryo.register(GroupSpec.class, 37);
   }
 
   /**

@@ -5,9 +5,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.ForkedMember;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -34,10 +34,10 @@ class ConnectionStormTest {
   @Test
   void aRunningGroupOutlivesAStormAndItsHubHoldsFewSockets() throws Exception {
     try (ForkedMember hub = ForkedMember.create("stormed", 2, HEARTBEAT_LIMIT.toMillis(), "loop")) {
-      byte[] bytes = hub.ticket();
-      Ticket ticket = TicketCodec.decode(bytes);
+      GroupTicket given = hub.ticket();
+      OpenTicket ticket = OpenTicket.of(given);
       List<Thread> strangers = new ArrayList<>();
-      try (CollectiveGroup group = Groups.join(bytes, 1);
+      try (CollectiveGroup group = Groups.join(given, 1);
           DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
         group.allReduce(buffer);
         long before = openFiles(hub.pid());
@@ -66,7 +66,7 @@ class ConnectionStormTest {
     }
   }
 
-  private void storm(Ticket ticket) {
+  private void storm(OpenTicket ticket) {
     InetSocketAddress address = new InetSocketAddress(ticket.host(), ticket.port());
     while (!calm) {
       try (Socket socket = new Socket()) {

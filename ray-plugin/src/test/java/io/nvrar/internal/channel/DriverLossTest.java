@@ -10,11 +10,11 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.PeerLostException;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.ForkedMember;
 import io.nvrar.standalone.Forks;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.TestBackend;
@@ -88,8 +88,8 @@ class DriverLossTest {
   void aDriverThatDiesBeforeItObservesIsLostToo() throws Exception {
     Duration limit = Duration.ofSeconds(TestBackend.isCuda() ? 5 : 1);
     GroupConfig config = Members.config().joinTimeout(limit).build();
-    byte[] ticket = Groups.createTicket("driven", 2, config, Members.HOST);
-    Ticket decoded = TicketCodec.decode(ticket);
+    GroupTicket ticket = Groups.createTicket("driven", 2, config, Members.HOST);
+    OpenTicket decoded = OpenTicket.of(ticket);
     new Dialer(decoded.spec(), new Handshake(decoded.keys()), Handshake.Role.OBSERVER, 0)
         .dial(limit)
         .close();
@@ -124,7 +124,7 @@ class DriverLossTest {
   @Test
   void aDriverThatTakesItsTimeToObserveIsNotLost() throws Exception {
     Duration limit = Duration.ofSeconds(TestBackend.isCuda() ? 5 : 1);
-    byte[] ticket =
+    GroupTicket ticket =
         Groups.createTicket("driven", 2, Members.config().joinTimeout(limit).build(), Members.HOST);
     joinObserved(ticket);
     Thread.sleep(limit.multipliedBy(3).toMillis());
@@ -172,7 +172,7 @@ class DriverLossTest {
   @Test
   void whatWasSplitFromAGroupThatHadFailedGoesWhenItsDriverCanBeHeardNoMore() throws Exception {
     ForkedMember zero = forks.add(ForkedMember.create("driven", 3, 5000, "split"));
-    byte[] ticket = zero.ticket();
+    GroupTicket ticket = zero.ticket();
     Future<CollectiveGroup> joining =
         threads.submit(() -> Groups.joinObserved(ticket, 1, TestBackend.ordinal(1)));
     members.add(Groups.joinObserved(ticket, 2, TestBackend.ordinal(2)));
@@ -223,7 +223,7 @@ class DriverLossTest {
 
   @Test
   void aMemberThatItsUserClosesIsKeptForHim() throws Exception {
-    byte[] ticket = Groups.createTicket("mine", 1, Members.config().build(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("mine", 1, Members.config().build(), Members.HOST);
     ForkedMember driver = forks.add(ForkedMember.observe(ticket));
     members.add(Members.join(ticket, 0));
     awaitGreeting(driver);
@@ -235,14 +235,14 @@ class DriverLossTest {
 
   /** Joins both here and returns who observes them. */
   private ForkedMember joinTwo() throws Exception {
-    byte[] ticket = Groups.createTicket("driven", 2, Members.config().build(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("driven", 2, Members.config().build(), Members.HOST);
     ForkedMember driver = forks.add(ForkedMember.observe(ticket));
     joinObserved(ticket);
     awaitGreeting(driver);
     return driver;
   }
 
-  private void joinObserved(byte[] ticket) throws Exception {
+  private void joinObserved(GroupTicket ticket) throws Exception {
     Future<CollectiveGroup> zero =
         threads.submit(() -> Groups.joinObserved(ticket, 0, TestBackend.ordinal(0)));
     CollectiveGroup one = Groups.joinObserved(ticket, 1, TestBackend.ordinal(1));

@@ -5,9 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.ForkedMember;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.RawClient;
 import java.io.IOException;
@@ -32,13 +33,13 @@ class ExhaustedHubTest {
   void itWaitsForOneWithoutSpinningAndTheGroupGoesOn() throws Exception {
     List<RawClient> strangers = new ArrayList<>();
     try (ForkedMember hub = ForkedMember.create("fds", 2, 2000, "loop")) {
-      byte[] ticket = hub.ticket();
+      GroupTicket ticket = hub.ticket();
       try (CollectiveGroup group = Groups.join(ticket, 1);
           DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1024)) {
         group.allReduce(buffer);
         limitFiles(hub, NONE_LEFT);
         for (int i = 0; i < 10; i++) {
-          strangers.add(new RawClient(TicketCodec.decode(ticket)));
+          strangers.add(new RawClient(OpenTicket.of(ticket)));
         }
         long before = hubTicks(hub);
         long start = System.nanoTime();

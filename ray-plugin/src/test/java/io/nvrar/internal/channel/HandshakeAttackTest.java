@@ -11,8 +11,8 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.RawClient;
@@ -37,12 +37,12 @@ import org.junit.jupiter.api.Test;
 class HandshakeAttackTest {
   private static final int WAVE = 100;
 
-  private byte[] ticketBytes;
-  private volatile Ticket ticket;
+  private GroupTicket given;
+  private volatile OpenTicket ticket;
 
   HandshakeAttackTest() {
-    ticketBytes = Groups.createTicket("besieged", 2, Members.config().build(), Members.HOST);
-    ticket = TicketCodec.decode(ticketBytes);
+    given = Groups.createTicket("besieged", 2, Members.config().build(), Members.HOST);
+    ticket = OpenTicket.of(given);
   }
 
   @AfterEach
@@ -61,7 +61,7 @@ class HandshakeAttackTest {
   }
 
   private float joinAndSum(int rank) {
-    try (CollectiveGroup group = Groups.join(ticketBytes, rank);
+    try (CollectiveGroup group = Groups.join(given, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 1)) {
       buffer.copyFrom(new float[] {rank + 1});
       group.allReduce(buffer);
@@ -71,15 +71,8 @@ class HandshakeAttackTest {
     }
   }
 
-  private Ticket withSecret(byte[] secret) {
-    return new Ticket(
-        ticket.name(),
-        ticket.worldSize(),
-        ticket.uniqueId(),
-        ticket.host(),
-        ticket.port(),
-        secret,
-        ticket.config());
+  private OpenTicket withSecret(byte[] secret) {
+    return ticket.withSecret(secret);
   }
 
   @Test
@@ -101,8 +94,8 @@ class HandshakeAttackTest {
 
   @Test
   void aWrongSecretIsToldApartAtOnceAndCannotJoin() throws Exception {
-    Ticket wrong = withSecret(Crypto.random(32));
-    assertThatThrownBy(() -> Groups.join(TicketCodec.encode(wrong), 1))
+    OpenTicket wrong = withSecret(Crypto.random(32));
+    assertThatThrownBy(() -> Groups.join(wrong.toGroupTicket(), 1))
         .isInstanceOf(CollectiveException.class)
         .hasMessageContaining("it does not know the ticket's secret");
     // One who knows the ticket's id but not its secret gets the server's proof, and no further.
@@ -301,7 +294,7 @@ class HandshakeAttackTest {
 
   /** For tests that have used up the ticket. */
   private void replaceTicket() {
-    ticketBytes = Groups.createTicket("besieged", 2, Members.config().build(), Members.HOST);
-    ticket = TicketCodec.decode(ticketBytes);
+    given = Groups.createTicket("besieged", 2, Members.config().build(), Members.HOST);
+    ticket = OpenTicket.of(given);
   }
 }

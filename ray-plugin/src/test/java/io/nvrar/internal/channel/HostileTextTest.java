@@ -7,8 +7,8 @@ import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.Wire;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -36,8 +36,8 @@ class HostileTextTest {
   /** What the hub adds of its own to what it sends on. */
   private static final String ACTIVITIES = "; rank 0 is in barrier #1".repeat(400);
 
-  private static final Ticket TICKET =
-      new Ticket(
+  private static final OpenTicket TICKET =
+      new OpenTicket(
           "hostile",
           2,
           new byte[128],

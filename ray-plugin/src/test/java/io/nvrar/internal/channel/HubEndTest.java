@@ -5,7 +5,7 @@ import static org.awaitility.Awaitility.await;
 
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
@@ -67,7 +67,7 @@ class HubEndTest {
   void anErrorThatCannotBePrintedEndsItToo() {
     Rendezvous hub = start();
     hub.show(BROKEN);
-    try (GroupObserver observer = Groups.observe(TicketCodec.encode(keys.ticket(hub.spec())))) {
+    try (GroupObserver observer = Groups.observe(OpenTicket.of(hub.spec(), keys).toGroupTicket())) {
       hub.discard("enough");
       assertThat(hub.awaitEnd(TimeUnit.SECONDS.toNanos(5))).isTrue();
       await().atMost(Duration.ofSeconds(5)).until(() -> observer.failure() != null);

@@ -8,8 +8,8 @@ import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import io.nvrar.internal.wire.Wire;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -30,8 +30,8 @@ public final class HubFuzzer {
   private static final long STEP_NANOS = 100_000_000;
   private static final long AGES_NANOS = TimeUnit.HOURS.toNanos(1);
 
-  private static final Ticket TICKET =
-      new Ticket(
+  private static final OpenTicket TICKET =
+      new OpenTicket(
           "fuzzed",
           WORLD_SIZE,
           new byte[128],

@@ -10,10 +10,11 @@ import io.nvrar.GroupConfig;
 import io.nvrar.LastCall;
 import io.nvrar.OwnThreads;
 import io.nvrar.PeerLostException;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.ForkedMember;
 import io.nvrar.standalone.Forks;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import java.time.Duration;
@@ -43,7 +44,7 @@ class HubLifeTest {
   void aLossIsStillKnownAfterRankZeroGaveUpWaitingForTheOthersToClose() throws Exception {
     // As long as a new JVM may take to join where other tests run, and the wait for the others.
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(10)).build();
-    byte[] ticket = Groups.createTicket("hub", 3, config, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("hub", 3, config, Members.HOST);
     ForkedMember victim = forks.add(ForkedMember.join(ticket, 2, "idle"));
     Future<CollectiveGroup> joining = threads.submit(() -> Groups.join(ticket, 0));
     try (GroupObserver observer = Groups.observe(ticket);
@@ -68,8 +69,8 @@ class HubLifeTest {
 
   @Test
   void theDriverStillReachesTheOthersAndThePortIsFree() throws Exception {
-    byte[] ticket = Groups.createTicket("hub", 2, impatient(), Members.HOST);
-    int port = TicketCodec.decode(ticket).port();
+    GroupTicket ticket = Groups.createTicket("hub", 2, impatient(), Members.HOST);
+    int port = OpenTicket.of(ticket).port();
     Future<CollectiveGroup> joining = threads.submit(() -> Groups.join(ticket, 0));
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup one = Groups.join(ticket, 1)) {

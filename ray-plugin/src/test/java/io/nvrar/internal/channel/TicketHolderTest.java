@@ -6,9 +6,9 @@ import static org.awaitility.Awaitility.await;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.RawClient;
@@ -39,18 +39,18 @@ class TicketHolderTest {
     threads.shutdownNow();
   }
 
-  private static byte[] ticket(GroupConfig.Builder config) {
+  private static GroupTicket ticket(GroupConfig.Builder config) {
     return Groups.createTicket("held", 2, config.build(), Members.HOST);
   }
 
   /** The two members of a group, joined. */
-  private Members join(byte[] ticket) {
+  private Members join(GroupTicket ticket) {
     List<Callable<CollectiveGroup>> joins =
         List.of(() -> Groups.join(ticket, 0), () -> Groups.join(ticket, 1));
     return Members.of(Members.getAll(threads, joins));
   }
 
-  private RawClient connect(Ticket ticket) throws IOException {
+  private RawClient connect(OpenTicket ticket) throws IOException {
     RawClient client = new RawClient(ticket);
     clients.add(client);
     return client;
@@ -59,10 +59,10 @@ class TicketHolderTest {
   @Test
   void thoseWhoSendWithoutPauseDoNotKeepTheHubFromTheMembers() throws Exception {
     Duration limit = Duration.ofMillis(1500);
-    byte[] bytes = ticket(Members.config().heartbeatLimit(limit));
-    Ticket ticket = TicketCodec.decode(bytes);
+    GroupTicket given = ticket(Members.config().heartbeatLimit(limit));
+    OpenTicket ticket = OpenTicket.of(given);
     List<Future<Void>> floods = new ArrayList<>();
-    try (Members members = join(bytes)) {
+    try (Members members = join(given)) {
       for (int i = 0; i < 3; i++) {
         RawClient client = connect(ticket);
         floods.add(threads.submit(() -> flood(client, ticket)));
@@ -84,14 +84,14 @@ class TicketHolderTest {
   @Test
   void manyWhoProveThatTheyHoldTheTicketMakeRoomForEachOtherAndNotAtTheMembersCost()
       throws Exception {
-    byte[] bytes = ticket(Members.config());
-    Ticket ticket = TicketCodec.decode(bytes);
+    GroupTicket given = ticket(Members.config());
+    OpenTicket ticket = OpenTicket.of(given);
     int room = Admission.maxPeers(2) - 2;
-    try (Members members = join(bytes)) {
+    try (Members members = join(given)) {
       for (int i = 0; i < room + 10; i++) {
         connect(ticket).prove(ticket, Handshake.Role.MEMBER, i % 2);
       }
-      try (GroupObserver observer = Groups.observe(bytes)) {
+      try (GroupObserver observer = Groups.observe(given)) {
         await()
             .atMost(Duration.ofSeconds(2))
             .untilAsserted(
@@ -112,9 +112,9 @@ class TicketHolderTest {
   @Test
   void whoDoesNotGreetHasToGo() throws Exception {
     Duration limit = Duration.ofSeconds(3);
-    byte[] bytes = ticket(Members.config().joinTimeout(limit));
-    Ticket ticket = TicketCodec.decode(bytes);
-    try (Members members = join(bytes);
+    GroupTicket given = ticket(Members.config().joinTimeout(limit));
+    OpenTicket ticket = OpenTicket.of(given);
+    try (Members members = join(given);
         FramedChannel silent =
             new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
                 .dial(limit)) {
@@ -136,7 +136,7 @@ class TicketHolderTest {
   }
 
   /** All is signed before, with a sign of life now and then, and comes as fast as it can. */
-  private static Void flood(RawClient client, Ticket ticket) throws IOException {
+  private static Void flood(RawClient client, OpenTicket ticket) throws IOException {
     Handshake.Keys keys = client.prove(ticket, Handshake.Role.OBSERVER, 0);
     ScriptedChannel life = new ScriptedChannel(new byte[0], 1).keepWritten();
     ScriptedChannel rest = new ScriptedChannel(new byte[0], 1).keepWritten();

@@ -9,6 +9,7 @@ import io.nvrar.PeerLostException;
 import io.nvrar.internal.binding.BrokenLinkException;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import java.time.Duration;
@@ -36,7 +37,7 @@ class BrokenLinkTest {
 
   @BeforeEach
   void join() throws Exception {
-    byte[] ticket = Groups.createTicket("link", 3, Members.config().build(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("link", 3, Members.config().build(), Members.HOST);
     List<Future<CollectiveGroup>> joins = new ArrayList<>();
     for (int r = 0; r < 3; r++) {
       int rank = r;

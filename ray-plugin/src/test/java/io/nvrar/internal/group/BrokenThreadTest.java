@@ -14,9 +14,9 @@ import io.nvrar.internal.channel.FramedChannel;
 import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.channel.RankZeroView;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import java.time.Duration;
@@ -46,8 +46,8 @@ class BrokenThreadTest {
 
   @Test
   void theControlThreadTellsItsListenerAndEndsWhateverIsThrown() throws Exception {
-    byte[] bytes = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
+    GroupTicket given = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
     FramedChannel framed =
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.OBSERVER, 0)
             .dial(Duration.ofSeconds(5));
@@ -87,12 +87,12 @@ class BrokenThreadTest {
     await().until(() -> ends.get() == 3);
     assertThat(broken).containsExactly(thrown, thrown, thrown);
     assertThat(framed.channel().isOpen()).isFalse();
-    Groups.discardTicket(bytes);
+    Groups.discardTicket(given);
   }
 
   @Test
   void aHubThatAnErrorEndsTellsAllPeersWhy() throws Exception {
-    byte[] ticket = Groups.createTicket("broken", 2, CONFIG, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("broken", 2, CONFIG, Members.HOST);
     Future<CollectiveGroup> other = threads.submit(() -> Members.join(ticket, 1));
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup zero = Members.join(ticket, 0);
@@ -133,7 +133,7 @@ class BrokenThreadTest {
 
   /** What an observer learns of an abort if the hub's look at the flight record throws. */
   private @Nullable CollectiveException seenByTheDriver(Supplier<Error> thrown) throws Exception {
-    byte[] ticket = Groups.createTicket("broken", 2, CONFIG, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("broken", 2, CONFIG, Members.HOST);
     Future<CollectiveGroup> other = threads.submit(() -> Members.join(ticket, 1));
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup zero = Members.join(ticket, 0);
@@ -162,7 +162,7 @@ class BrokenThreadTest {
 
   @Test
   void anErrorAfterAFailureStillEndsTheGroupsThatTheDriverCannotReachAnyMore() {
-    byte[] ticket = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
     try (CollectiveGroup parent = Members.join(ticket, 0);
         CollectiveGroup child = requireNonNull(parent.newGroup(0))) {
       Member member = ((MemberGroup) parent).member();

@@ -7,8 +7,8 @@ import static org.awaitility.Awaitility.await;
 import io.nvrar.CollectiveException;
 import io.nvrar.internal.Daemon;
 import io.nvrar.internal.Monitor;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import java.util.List;
@@ -20,8 +20,8 @@ class FailureListenersTest {
 
   @Test
   void listenersForWhichNoThreadCanStartWaitUntilOneCan() {
-    byte[] bytes = Groups.createTicket("listeners", 1, Members.config().build(), Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
+    GroupTicket given = Groups.createTicket("listeners", 1, Members.config().build(), Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
     CollectiveException failure = new CollectiveException("of a test");
     AtomicInteger refusals = new AtomicInteger(2);
     FailureListeners listeners =
@@ -46,6 +46,6 @@ class FailureListenersTest {
     listeners.noMoreFailures();
     await().until(() -> !heard.isEmpty());
     assertThat(heard).containsExactly(failure);
-    Groups.discardTicket(bytes);
+    Groups.discardTicket(given);
   }
 }

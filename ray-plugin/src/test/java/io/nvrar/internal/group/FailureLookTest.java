@@ -13,9 +13,9 @@ import io.nvrar.internal.channel.Dialer;
 import io.nvrar.internal.channel.FramedChannel;
 import io.nvrar.internal.channel.Handshake;
 import io.nvrar.internal.wire.Failure;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.FlightMention;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.TestBackend;
@@ -34,7 +34,7 @@ import org.junit.jupiter.api.Test;
 class FailureLookTest {
   private static final Duration LIMIT = Duration.ofMillis(1500);
 
-  private byte[] bytes = {};
+  private GroupTicket given;
   private Member member;
   private CallGate gate;
   private NativeCommunicator communicator;
@@ -42,8 +42,8 @@ class FailureLookTest {
   @BeforeEach
   void prepare() {
     GroupConfig config = Members.config().heartbeatLimit(LIMIT).build();
-    bytes = Groups.createTicket("look", 2, config, Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
+    given = Groups.createTicket("look", 2, config, Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
     FramedChannel framed =
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
             .dial(Duration.ofSeconds(5));
@@ -67,7 +67,7 @@ class FailureLookTest {
   void leave() {
     member.leave();
     member.awaitFreed(0);
-    Groups.discardTicket(bytes);
+    Groups.discardTicket(given);
   }
 
   @Test

@@ -14,8 +14,8 @@ import io.nvrar.internal.flight.FlightRecord;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
 import io.nvrar.standalone.FlightMention;
 import io.nvrar.standalone.Members;
 import java.nio.file.Files;
@@ -61,8 +61,8 @@ class FlightRecorderTest {
     }
   }
 
-  private static Ticket ticket(String name) {
-    return new Ticket(
+  private static OpenTicket ticket(String name) {
+    return new OpenTicket(
         name,
         2,
         NativeCommunicator.uniqueId(Backend.CPU),
@@ -72,7 +72,7 @@ class FlightRecorderTest {
         Members.config().backend(Backend.CPU).gpusPerNode(1).build());
   }
 
-  private static NativeCommunicator prepare(Ticket ticket, int rank) {
+  private static NativeCommunicator prepare(OpenTicket ticket, int rank) {
     return NativeCommunicator.prepare(
         ticket.spec().label(),
         Backend.CPU,
@@ -89,7 +89,7 @@ class FlightRecorderTest {
   }
 
   private static FlightRecorder start(
-      Ticket ticket, NativeCommunicator member, Message.MemberInfo... members) {
+      OpenTicket ticket, NativeCommunicator member, Message.MemberInfo... members) {
     FlightRecorder recorder = new FlightRecorder(ticket.spec(), 0);
     recorder.start(
         member, new Message.Members(members), Failure.of(Failure.Kind.ABORTED, "enough"));
@@ -97,7 +97,7 @@ class FlightRecorderTest {
   }
 
   private static FlightRecord recordOf(
-      Ticket ticket, NativeCommunicator member, Message.MemberInfo... members) {
+      OpenTicket ticket, NativeCommunicator member, Message.MemberInfo... members) {
     FlightRecorder recorder = start(ticket, member, members);
     recorder.await();
     return FlightFile.read(FlightMention.file(recorder.clause()));
@@ -105,7 +105,7 @@ class FlightRecorderTest {
 
   @Test
   void aFileThatIsLateIsNamedInTimeForALossToBeKnownInASecond() throws Exception {
-    Ticket ticket = ticket("late");
+    OpenTicket ticket = ticket("late");
     NativeCommunicator member = prepare(ticket, 0);
     try {
       FlightRecorder first = start(ticket, member, HERE, HERE);
@@ -131,7 +131,7 @@ class FlightRecorderTest {
 
   @Test
   void aFileThatCannotBeWrittenIsNotNamed(@TempDir Path directory) throws Exception {
-    Ticket ticket = ticket("nowhere");
+    OpenTicket ticket = ticket("nowhere");
     NativeCommunicator member = prepare(ticket, 0);
     Path file = Files.createFile(directory.resolve("file"));
     String before = System.getProperty(FlightFile.DIRECTORY_PROPERTY);
@@ -155,7 +155,7 @@ class FlightRecorderTest {
 
   @Test
   void hostsOfOneNameAreToldApart() {
-    Ticket ticket = ticket("namesakes");
+    OpenTicket ticket = ticket("namesakes");
     NativeCommunicator member = prepare(ticket, 0);
     FlightRecord record = recordOf(ticket, member, on("localhost", "x 1"), on("localhost", "x 2"));
     member.close();
@@ -165,7 +165,7 @@ class FlightRecorderTest {
 
   @Test
   void ofRanksOnOtherHostsOnlyTheLastCallsAreKept() throws Exception {
-    Ticket ticket = ticket("elsewhere");
+    OpenTicket ticket = ticket("elsewhere");
     NativeCommunicator here = prepare(ticket, 0);
     NativeCommunicator there = prepare(ticket, 1);
     byte[][] descriptors = {here.descriptor(), there.descriptor()};

@@ -21,9 +21,9 @@ import io.nvrar.internal.wire.Crypto;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.internal.wire.ProcessIdentity;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.RawClient;
@@ -55,11 +55,11 @@ class JoinTest {
     await().atMost(Duration.ofSeconds(10)).untilAsserted(OwnThreads::assertNone);
   }
 
-  private Future<CollectiveGroup> join(byte[] ticket, int rank) {
+  private Future<CollectiveGroup> join(GroupTicket ticket, int rank) {
     return threads.submit(() -> Members.join(ticket, rank));
   }
 
-  private static byte[] ticket(int worldSize) {
+  private static GroupTicket ticket(int worldSize) {
     return Groups.createTicket("join", worldSize, Members.config().build(), Members.HOST);
   }
 
@@ -76,8 +76,8 @@ class JoinTest {
   @Test
   void anObserverThatGetsNoAnswerTriesNoLongerThanItWasTold() throws Exception {
     try (ServerSocket mute = new ServerSocket(0, 9, InetAddress.getLoopbackAddress())) {
-      Ticket ticket =
-          new Ticket(
+      OpenTicket ticket =
+          new OpenTicket(
               "mute",
               1,
               NativeCommunicator.uniqueId(TestBackend.backend()),
@@ -85,8 +85,8 @@ class JoinTest {
               mute.getLocalPort(),
               Crypto.random(GroupKeys.SECRET_BYTES),
               Members.config().joinTimeout(Duration.ofHours(1)).build());
-      byte[] bytes = TicketCodec.encode(ticket);
-      assertThatThrownBy(() -> Groups.observe(bytes, Duration.ofSeconds(1)))
+      GroupTicket given = ticket.toGroupTicket();
+      assertThatThrownBy(() -> Groups.observe(given, Duration.ofSeconds(1)))
           .isInstanceOf(CollectiveTimeoutException.class)
           .hasMessageContaining("could not be reached by an observer within 1 s");
     }
@@ -120,8 +120,6 @@ class JoinTest {
     assertThatThrownBy(() -> Groups.createTicket("x", 1, config, "192.0.2.1"))
         .isInstanceOf(CollectiveException.class)
         .hasMessage("the rendezvous cannot be on 192.0.2.1: this machine has no such address");
-    assertThatThrownBy(() -> Members.join(new byte[3], 0))
-        .isInstanceOf(IllegalArgumentException.class);
   }
 
   @Test
@@ -172,10 +170,10 @@ class JoinTest {
 
   @Test
   void aSecondRankOneThatFailsBeforeItGreetsHarmsNobody() throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> joining = join(bytes, 0);
-    Future<CollectiveGroup> joiningToo = join(bytes, 1);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> joining = join(given, 0);
+    Future<CollectiveGroup> joiningToo = join(given, 1);
     CollectiveGroup zero = joining.get();
     CollectiveGroup one = joiningToo.get();
     try (FramedChannel second =
@@ -196,7 +194,7 @@ class JoinTest {
 
   @Test
   void aRankOutOfRangeIsRefused() {
-    byte[] ticket = ticket(2);
+    GroupTicket ticket = ticket(2);
     assertThatThrownBy(() -> Members.join(ticket, 2))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("rank is 2, the ranks of group 'join' are 0 to 1");
@@ -206,7 +204,7 @@ class JoinTest {
   @Test
   void missingMembersAreNamedToAll() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(1)).build();
-    byte[] ticket = Groups.createTicket("join", 4, config, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("join", 4, config, Members.HOST);
     Future<CollectiveGroup> zero = join(ticket, 0);
     Future<CollectiveGroup> two = join(ticket, 2);
     for (Future<CollectiveGroup> member : List.of(zero, two)) {
@@ -221,9 +219,9 @@ class JoinTest {
   @Test
   void ofMissingMembersThoseThatHaveComeAreNamedWithTheirAddresses() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(1)).build();
-    byte[] bytes = Groups.createTicket("join", 4, config, Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = Groups.createTicket("join", 4, config, Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket));
         FramedChannel two =
             new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 2)
@@ -244,9 +242,9 @@ class JoinTest {
   @ValueSource(ints = {1, 100})
   void ofTheLargestGroupTheMissingMembersAreNamedInAShortSentence(int come) throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(5)).build();
-    byte[] bytes = Groups.createTicket("join", 512, config, Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = Groups.createTicket("join", 512, config, Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     List<FramedChannel> others = new ArrayList<>();
     try {
       for (int rank = 1; rank <= come; rank++) {
@@ -271,7 +269,7 @@ class JoinTest {
   @Test
   void aTicketThatNobodyUsesExpires() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofMillis(300)).build();
-    byte[] ticket = Groups.createTicket("join", 2, config, Members.HOST);
+    GroupTicket ticket = Groups.createTicket("join", 2, config, Members.HOST);
     nothingStaysBehind();
     assertThatThrownBy(() -> Members.join(ticket, 0)).isInstanceOf(GroupMismatchException.class);
     assertThatThrownBy(() -> Members.join(ticket, 1))
@@ -281,7 +279,7 @@ class JoinTest {
 
   @Test
   void aDiscardedTicketEndsTheWaitOfThoseWhoCame() throws Exception {
-    byte[] ticket = ticket(2);
+    GroupTicket ticket = ticket(2);
     Future<CollectiveGroup> one = join(ticket, 1);
     Thread.sleep(2_000); // until rank 1 has come: one that comes later finds the door closed
     Groups.discardTicket(ticket);
@@ -292,7 +290,7 @@ class JoinTest {
 
   @Test
   void theSecondOfOneRankIsRefusedAndTheFirstStays() throws Exception {
-    byte[] ticket = ticket(3);
+    GroupTicket ticket = ticket(3);
     Future<CollectiveGroup> one = join(ticket, 1);
     Future<CollectiveGroup> two = join(ticket, 2);
     Thread.sleep(2_000); // until rank 1 has come: of two, the one that comes later is refused
@@ -311,9 +309,9 @@ class JoinTest {
   @Test
   void whoWaitsForARankIsToldThatItsProcessCameAsAnother() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(2)).build();
-    byte[] bytes = Groups.createTicket("join", 3, config, Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = Groups.createTicket("join", 3, config, Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     Message.Hello own = RawClient.hello(ticket);
     try (FramedChannel one = RawClient.admitted(ticket, 1, own);
         FramedChannel again = RawClient.admitted(ticket, 1, faraway(ticket))) {
@@ -344,7 +342,7 @@ class JoinTest {
 
   @Test
   void aSecondRankZeroIsRefused() throws Exception {
-    byte[] ticket = ticket(2);
+    GroupTicket ticket = ticket(2);
     Future<CollectiveGroup> zero = join(ticket, 0);
     await()
         .until(
@@ -358,10 +356,10 @@ class JoinTest {
   }
 
   private void mismatch(Message.Hello other, String... parts) throws Exception {
-    byte[] bytes = ticket(3);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
-    Future<CollectiveGroup> one = join(bytes, 1);
+    GroupTicket given = ticket(3);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
+    Future<CollectiveGroup> one = join(given, 1);
     try (FramedChannel two = RawClient.admitted(ticket, 2, other)) {
       assertThat(RawClient.firstMessage(two))
           .isInstanceOfSatisfying(
@@ -377,7 +375,7 @@ class JoinTest {
 
   @Test
   void anotherBuildFailsAllAndBothAreNamed() throws Exception {
-    Ticket ticket = TicketCodec.decode(ticketToDiscard());
+    OpenTicket ticket = OpenTicket.of(ticketToDiscard());
     Message.Hello own = RawClient.hello(ticket);
     mismatch(
         new Message.Hello(own.process(), own.libraryVersion(), "0123-other", 3, own.backend()),
@@ -389,7 +387,7 @@ class JoinTest {
 
   @Test
   void anotherWorldSizeFailsAll() throws Exception {
-    Ticket ticket = TicketCodec.decode(ticketToDiscard());
+    OpenTicket ticket = OpenTicket.of(ticketToDiscard());
     Message.Hello own = RawClient.hello(ticket);
     mismatch(
         new Message.Hello(own.process(), own.libraryVersion(), own.nativeBuild(), 5, own.backend()),
@@ -397,17 +395,17 @@ class JoinTest {
         "was made for world size 3");
   }
 
-  private static byte[] ticketToDiscard() {
-    byte[] ticket = ticket(3);
+  private static GroupTicket ticketToDiscard() {
+    GroupTicket ticket = ticket(3);
     Groups.discardTicket(ticket);
     return ticket;
   }
 
   @Test
   void aMemberThatCannotPrepareFailsAllWithItsReason() throws Exception {
-    byte[] bytes = Groups.createTicket("join", 2, Members.config().build(), Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = Groups.createTicket("join", 2, Members.config().build(), Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
       one.send(
           Failure.of(
@@ -421,23 +419,23 @@ class JoinTest {
 
   @Test
   void whoComesLateToAFailedJoinHearsWhyAlthoughRankZeroHasLeftIt() throws Exception {
-    byte[] bytes = ticket(3);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(3);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
       one.send(Failure.of(Failure.Kind.ABORTED, "rank 1 has no room"));
     }
     long start = System.nanoTime();
     assertThat(Members.failureOf(zero)).hasMessageContaining("rank 1 has no room");
     assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(Duration.ofSeconds(3));
-    assertThatThrownBy(() -> Members.join(bytes, 2)).hasMessageContaining("rank 1 has no room");
+    assertThatThrownBy(() -> Members.join(given, 2)).hasMessageContaining("rank 1 has no room");
   }
 
   @Test
   void aMemberThatCannotBeMappedEndsTheJoinForAll() throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket))) {
       one.send(new Message.Descriptor(descriptorOfClosedMember(ticket)));
       assertThat(Members.failureOf(zero))
@@ -451,7 +449,7 @@ class JoinTest {
   }
 
   /** What a member on another host would say. */
-  private static Message.Hello faraway(Ticket ticket) {
+  private static Message.Hello faraway(OpenTicket ticket) {
     Message.Hello own = RawClient.hello(ticket);
     return new Message.Hello(
         new ProcessIdentity("faraway", 99, "another machine"),
@@ -464,10 +462,10 @@ class JoinTest {
   @Test
   @Tag("host")
   void ranksOfAHostThatAreApartAreRefusedWithTheRightOrder() throws Exception {
-    byte[] bytes = ticket(3);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
-    Future<CollectiveGroup> two = join(bytes, 2);
+    GroupTicket given = ticket(3);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
+    Future<CollectiveGroup> two = join(given, 2);
     try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket))) {
       one.send(new Message.Descriptor(descriptorOfClosedMember(ticket)));
       String sentence =
@@ -489,8 +487,8 @@ class JoinTest {
   void aMemberWithoutAnAddressAtTheLinkInterfaceSaysWhichItHas() {
     GroupConfig config =
         Members.config().links(links -> links.networkInterface("203.0.113.0/24")).build();
-    byte[] bytes = Groups.createTicket("join", 1, config, Members.HOST);
-    assertThatThrownBy(() -> Members.join(bytes, 0))
+    GroupTicket given = Groups.createTicket("join", 1, config, Members.HOST);
+    assertThatThrownBy(() -> Members.join(given, 0))
         .isExactlyInstanceOf(CollectiveException.class)
         .hasMessageStartingWith(
             "links.networkInterface is '203.0.113.0/24', but this host has no such address; it has ")
@@ -501,9 +499,9 @@ class JoinTest {
   @Tag("host")
   void aRingTooSmallForSeveralHostsIsRefused() throws Exception {
     GroupConfig config = Members.config().ringBytes(28672).build();
-    byte[] bytes = Groups.createTicket("join", 2, config, Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = Groups.createTicket("join", 2, config, Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel one = RawClient.admitted(ticket, 1, faraway(ticket))) {
       one.send(new Message.Descriptor(descriptorOfClosedMember(ticket)));
       assertThat(Members.failureOf(zero))
@@ -517,7 +515,7 @@ class JoinTest {
   }
 
   /** Well made, but its segment is gone: what another host's looks like. */
-  private static byte[] descriptorOfClosedMember(Ticket ticket) {
+  private static byte[] descriptorOfClosedMember(OpenTicket ticket) {
     try (NativeCommunicator gone = TestBackend.prepare(ticket, 1)) {
       return gone.descriptor();
     }
@@ -525,9 +523,9 @@ class JoinTest {
 
   @Test
   void aMemberThatDiesDuringTheJoinIsNamed() throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
     Thread.sleep(200);
     one.close();
@@ -538,9 +536,9 @@ class JoinTest {
 
   @Test
   void aMemberThatDiesBeforeItSaysWhoItIsIsNamedByItsRank() throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     FramedChannel framed =
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
             .dial(Duration.ofSeconds(5));
@@ -568,9 +566,9 @@ class JoinTest {
   @ValueSource(ints = {0, 1})
   void aMemberThatDiesBeforeItSaysWhoItIsIsNoLossWhileAnotherComesInItsPlace(int whoDies)
       throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     List<FramedChannel> both = new ArrayList<>();
     for (int i = 0; i < 2; i++) {
       both.add(
@@ -581,25 +579,25 @@ class JoinTest {
     Thread.sleep(200); // they look for their library and their device now
     both.get(whoDies).close();
     Thread.sleep(200);
-    closeAll(join(bytes, 1), zero);
+    closeAll(join(given, 1), zero);
     both.get(1 - whoDies).close();
   }
 
   @Test
   void aConnectionThatEndsBeforeItsMemberHasSpokenIsTriedAgain() throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, 1)
         .dial(Duration.ofSeconds(5))
         .close();
     Thread.sleep(200);
-    closeAll(join(bytes, 1), zero);
+    closeAll(join(given, 1), zero);
   }
 
   @Test
   void anInterruptedJoinEndsAndTellsTheOthers() throws Exception {
-    byte[] ticket = ticket(3);
+    GroupTicket ticket = ticket(3);
     Future<CollectiveGroup> zero = join(ticket, 0);
     Thread[] thread = new Thread[1];
     Future<CollectiveGroup> one =
@@ -622,9 +620,9 @@ class JoinTest {
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void aMemberThatHasNotGreetedIsToldWhoWasLost(boolean hasGreeted) throws Exception {
-    byte[] bytes = ticket(3);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(3);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel coming = dial(ticket, 1)) {
       FramedChannel victim = dial(ticket, 2);
       if (hasGreeted) {
@@ -648,9 +646,9 @@ class JoinTest {
 
   @Test
   void aMemberThatComesAfterTheFailureIsToldWhyBeforeItGreets() throws Exception {
-    byte[] bytes = ticket(4);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(4);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     try (FramedChannel coming = dial(ticket, 3)) {
       FramedChannel victim = dial(ticket, 2);
       Thread.sleep(300); // until the hub has read it
@@ -666,7 +664,7 @@ class JoinTest {
     assertThat(Members.failureOf(zero)).isInstanceOf(PeerLostException.class);
   }
 
-  private static FramedChannel dial(Ticket ticket, int rank) throws Exception {
+  private static FramedChannel dial(OpenTicket ticket, int rank) throws Exception {
     FramedChannel channel =
         new Dialer(ticket.spec(), new Handshake(ticket.keys()), Handshake.Role.MEMBER, rank)
             .dial(Duration.ofSeconds(5));
@@ -678,7 +676,7 @@ class JoinTest {
   @Test
   void aSlowFirstMemberIsToldWhoIsMissing() throws Exception {
     GroupConfig config = Members.config().joinTimeout(Duration.ofSeconds(4)).build();
-    Ticket ticket = TicketCodec.decode(Groups.createTicket("slow", 2, config, Members.HOST));
+    OpenTicket ticket = OpenTicket.of(Groups.createTicket("slow", 2, config, Members.HOST));
     try (ServerSocket front = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       threads.execute(
           () -> {
@@ -692,8 +690,8 @@ class JoinTest {
               throw new IllegalStateException(e);
             }
           });
-      Ticket slow =
-          new Ticket(
+      OpenTicket slow =
+          new OpenTicket(
               ticket.name(),
               ticket.worldSize(),
               ticket.uniqueId(),
@@ -701,7 +699,7 @@ class JoinTest {
               front.getLocalPort(),
               ticket.secret(),
               ticket.config());
-      assertThatThrownBy(() -> Members.join(TicketCodec.encode(slow), 1))
+      assertThatThrownBy(() -> Members.join(slow.toGroupTicket(), 1))
           .isInstanceOfSatisfying(
               CollectiveTimeoutException.class,
               timeout -> assertThat(timeout.missingRanks()).containsExactly(0))
@@ -720,9 +718,9 @@ class JoinTest {
 
   @Test
   void aMemberThatWasTakenForLostSaysSoOfItself() throws Exception {
-    byte[] bytes = ticket(2);
-    Ticket ticket = TicketCodec.decode(bytes);
-    Future<CollectiveGroup> zero = join(bytes, 0);
+    GroupTicket given = ticket(2);
+    OpenTicket ticket = OpenTicket.of(given);
+    Future<CollectiveGroup> zero = join(given, 0);
     FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
     one.send(
         Failure.lost(

@@ -12,6 +12,7 @@ import io.nvrar.PeerLostException;
 import io.nvrar.internal.device.host.HostDevice;
 import io.nvrar.internal.wire.ProcessIdentity;
 import io.nvrar.standalone.ForkedMember;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.TestBackend;
@@ -60,7 +61,7 @@ class MemberLossTest {
   }
 
   /** Reduces until it fails. */
-  private Future<End> loop(byte[] ticket, int rank) {
+  private Future<End> loop(GroupTicket ticket, int rank) {
     return threads.submit(() -> loop(Members.join(ticket, rank)));
   }
 
@@ -79,7 +80,7 @@ class MemberLossTest {
   }
 
   /** A group in which one rank is a process and the others loop on threads here. */
-  private List<Future<End>> loopAround(ForkedMember victim, int victimRank, byte[] ticket)
+  private List<Future<End>> loopAround(ForkedMember victim, int victimRank, GroupTicket ticket)
       throws Exception {
     List<Future<End>> survivors = new ArrayList<>();
     for (int r = 0; r < WORLD_SIZE; r++) {
@@ -127,7 +128,7 @@ class MemberLossTest {
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 3})
   void aKilledMemberIsKnownToAllWithinASecond(int rank) throws Exception {
-    byte[] ticket =
+    GroupTicket ticket =
         Groups.createTicket("killed", WORLD_SIZE, Members.config().build(), Members.HOST);
     ForkedMember victim = fork(ForkedMember.join(ticket, rank, "loop"));
     List<Future<End>> survivors = loopAround(victim, rank, ticket);
@@ -149,7 +150,7 @@ class MemberLossTest {
   @ValueSource(ints = {0, 2})
   void aStoppedMemberIsExpelledAndLearnsItWhenItWakes(int rank) throws Exception {
     ForkedMember victim;
-    byte[] ticket;
+    GroupTicket ticket;
     if (rank == 0) {
       victim = fork(ForkedMember.create("stopped", WORLD_SIZE, 1000, "loop"));
       ticket = victim.ticket();
@@ -173,7 +174,7 @@ class MemberLossTest {
   @Test
   void aCallThatIsAbortedWaitsForTheReasonOfASlowHub() throws Exception {
     ForkedMember hub = fork(ForkedMember.create("slow", 3, 8000, "loop"));
-    byte[] ticket = hub.ticket();
+    GroupTicket ticket = hub.ticket();
     Future<CollectiveGroup> joining = threads.submit(() -> Members.join(ticket, 1));
     Future<CollectiveGroup> joiningToo = threads.submit(() -> Members.join(ticket, 2));
     try (CollectiveGroup one = joining.get();
@@ -192,7 +193,7 @@ class MemberLossTest {
   @Test
   void fourProcessesReduceAndClose() throws Exception {
     ForkedMember zero = fork(ForkedMember.create("processes", WORLD_SIZE, 5000, "once"));
-    byte[] ticket = zero.ticket();
+    GroupTicket ticket = zero.ticket();
     List<ForkedMember> all = new ArrayList<>(List.of(zero));
     for (int r = 1; r < WORLD_SIZE; r++) {
       all.add(fork(ForkedMember.join(ticket, r, "once")));
@@ -205,7 +206,7 @@ class MemberLossTest {
 
   @Test
   void aDriverThatIsKilledTakesTheGroupWithIt() throws Exception {
-    byte[] ticket = Groups.createTicket("driven", 2, Members.config().build(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("driven", 2, Members.config().build(), Members.HOST);
     ForkedMember driver = fork(ForkedMember.observe(ticket));
     Future<End> zero = loop(ticket, 0);
     Future<End> one = loop(ticket, 1);
@@ -229,7 +230,7 @@ class MemberLossTest {
     Path host = broken.resolve(HostDevice.class.getName().replace('.', '/') + ".class");
     Files.createDirectories(host.getParent());
     Files.createFile(host);
-    byte[] ticket = Groups.createTicket("broken", 2, Members.config().build(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("broken", 2, Members.config().build(), Members.HOST);
     fork(ForkedMember.join(ticket, 1, "once", "-Xbootclasspath/a:" + broken));
     assertThat(Members.failureOf(loop(ticket, 0)))
         .isExactlyInstanceOf(CollectiveException.class)
@@ -250,7 +251,7 @@ class MemberLossTest {
     }
     Assumptions.assumeTrue(Files.exists(other), missing);
     Files.copy(other, otherDir.resolve("libnvrar.so"));
-    byte[] ticket = Groups.createTicket("builds", 2, Members.config().build(), Members.HOST);
+    GroupTicket ticket = Groups.createTicket("builds", 2, Members.config().build(), Members.HOST);
     ForkedMember one = fork(ForkedMember.join(ticket, 1, "once", "-Dnvrar.native.dir=" + otherDir));
     assertThat(Members.failureOf(loop(ticket, 0)))
         .isInstanceOf(GroupMismatchException.class)

@@ -18,11 +18,11 @@ import io.nvrar.internal.channel.Rendezvous;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
 import io.nvrar.internal.wire.Message;
-import io.nvrar.internal.wire.Ticket;
-import io.nvrar.internal.wire.TicketCodec;
+import io.nvrar.internal.wire.OpenTicket;
 import io.nvrar.standalone.ForkedMember;
 import io.nvrar.standalone.Forks;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.standalone.Members;
 import io.nvrar.standalone.RawClient;
@@ -69,7 +69,7 @@ class SplitLifeTest {
   private record Joined(CollectiveGroup world, CollectiveGroup half) {}
 
   /** Has the ranks of this process join and split. */
-  private void join(byte[] ticket, int... ranks) throws Exception {
+  private void join(GroupTicket ticket, int... ranks) throws Exception {
     List<Future<Joined>> joining = new ArrayList<>();
     for (int rank : ranks) {
       joining.add(
@@ -104,7 +104,8 @@ class SplitLifeTest {
 
   @Test
   void aLostMemberEndsEveryGroupThatHasItAndNoOther() throws Exception {
-    byte[] ticket = Groups.createTicket("lost", WORLD_SIZE, Members.config().build(), Members.HOST);
+    GroupTicket ticket =
+        Groups.createTicket("lost", WORLD_SIZE, Members.config().build(), Members.HOST);
     ForkedMember victim = forks.add(ForkedMember.join(ticket, 3, "split"));
     join(ticket, 0, 1, 2);
     victim.expect("SPLIT lost/1");
@@ -134,7 +135,7 @@ class SplitLifeTest {
   @Test
   void theLossOfThePlaceWhereTheDriverIsHeardEndsTheChildrenToo() throws Exception {
     ForkedMember hub = forks.add(ForkedMember.create("hub", WORLD_SIZE, 5000, "split"));
-    byte[] ticket = hub.ticket();
+    GroupTicket ticket = hub.ticket();
     join(ticket, 1, 2, 3);
     hub.expect("SPLIT hub/0");
     Future<?> waiting = start(halves.get(1)); // rank 3's part is missing
@@ -156,7 +157,7 @@ class SplitLifeTest {
 
   @Test
   void aDriverThatIsKilledTakesTheChildrenWithItAlsoThoseOfAFailedParent() throws Exception {
-    byte[] ticket =
+    GroupTicket ticket =
         Groups.createTicket("driven", WORLD_SIZE, Members.config().build(), Members.HOST);
     ForkedMember driver = forks.add(ForkedMember.observe(ticket));
     join(ticket, 0, 1, 2, 3);
@@ -177,8 +178,8 @@ class SplitLifeTest {
   @Test
   void aGroupThatIsStillBeingCreatedEndsWithItsParent() throws Exception {
     GroupConfig config = Members.config().build();
-    byte[] ticket = Groups.createTicket("parent", 2, config, Members.HOST);
-    Children children = new Children(TicketCodec.decode(ticket).spec());
+    GroupTicket ticket = Groups.createTicket("parent", 2, config, Members.HOST);
+    Children children = new Children(OpenTicket.of(ticket).spec());
     GroupKeys keys = GroupKeys.random();
     Rendezvous hub = Rendezvous.open("parent/0", 2, config, Members.HOST, id -> keys);
     hub.start(() -> {});
@@ -200,12 +201,12 @@ class SplitLifeTest {
   @Test
   void whoFindsAPeerGoneWhileTheDriverDestroysAllSaysThatAndNotWhatIsMissing() throws Exception {
     GroupConfig config = Members.config().build();
-    byte[] bytes = Groups.createTicket("parent", 2, config, Members.HOST);
-    Children children = new Children(TicketCodec.decode(bytes).spec());
+    GroupTicket given = Groups.createTicket("parent", 2, config, Members.HOST);
+    Children children = new Children(OpenTicket.of(given).spec());
     GroupKeys keys = GroupKeys.random();
     Rendezvous hub = Rendezvous.open("parent/0", 2, config, Members.HOST, id -> keys);
     hub.start(() -> {});
-    Ticket ticket = keys.ticket(hub.spec());
+    OpenTicket ticket = OpenTicket.of(hub.spec(), keys);
     Joining.Parent parent = new Joining.Parent(children, new int[] {0, 1});
     Future<?> joining = threads.submit(() -> Joining.join(hub.spec(), keys, 0, 0, hub, parent));
     try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket))) {
@@ -221,18 +222,18 @@ class SplitLifeTest {
           .isInstanceOf(IllegalStateException.class)
           .hasMessageContaining("destroyed by the driver");
     }
-    Groups.discardTicket(bytes);
+    Groups.discardTicket(given);
   }
 
   @Test
   void aMemberThatClosesInASplitKeepsTheOthersNotWaiting() throws Exception {
-    byte[] bytes = Groups.createTicket("parent", 3, Members.config().build(), Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
+    GroupTicket given = Groups.createTicket("parent", 3, Members.config().build(), Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
     // Rank 1 agrees to be rank 0 of the new group, and never opens its rendezvous.
     try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
         NativeCommunicator prepared = TestBackend.prepare(ticket, 1)) {
-      Future<CollectiveGroup> zero = threads.submit(() -> Members.join(bytes, 0));
-      Future<CollectiveGroup> two = threads.submit(() -> Members.join(bytes, 2));
+      Future<CollectiveGroup> zero = threads.submit(() -> Members.join(given, 0));
+      Future<CollectiveGroup> two = threads.submit(() -> Members.join(given, 2));
       one.send(new Message.Descriptor(prepared.descriptor()));
       one.send(new Message.Connected());
       worlds.add(zero.get());
@@ -255,7 +256,7 @@ class SplitLifeTest {
 
   @Test
   void childrenOutliveAParentThatHasFailedAndIsClosed() throws Exception {
-    byte[] ticket =
+    GroupTicket ticket =
         Groups.createTicket("parent", WORLD_SIZE, Members.config().build(), Members.HOST);
     join(ticket, 0, 1, 2, 3);
     worlds.get(0).abort("the parent alone");
@@ -268,7 +269,7 @@ class SplitLifeTest {
 
   @Test
   void destroyClosesTheChildrenInOrder() throws Exception {
-    byte[] ticket =
+    GroupTicket ticket =
         Groups.createTicket("destroy", WORLD_SIZE, Members.config().build(), Members.HOST);
     try (GroupObserver observer = Groups.observe(ticket)) {
       join(ticket, 0, 1, 2, 3);
@@ -296,12 +297,12 @@ class SplitLifeTest {
 
   @Test
   void whoWaitsInASplitHearsOfTheDestructionAloneAlsoWhenAnotherClosesFirst() throws Exception {
-    byte[] bytes = Groups.createTicket("parent", 2, Members.config().build(), Members.HOST);
-    Ticket ticket = TicketCodec.decode(bytes);
+    GroupTicket given = Groups.createTicket("parent", 2, Members.config().build(), Members.HOST);
+    OpenTicket ticket = OpenTicket.of(given);
     try (FramedChannel one = RawClient.admitted(ticket, 1, RawClient.hello(ticket));
-        GroupObserver observer = Groups.observe(bytes);
+        GroupObserver observer = Groups.observe(given);
         NativeCommunicator prepared = TestBackend.prepare(ticket, 1)) {
-      Future<CollectiveGroup> zero = threads.submit(() -> Members.join(bytes, 0));
+      Future<CollectiveGroup> zero = threads.submit(() -> Members.join(given, 0));
       one.send(new Message.Descriptor(prepared.descriptor()));
       one.send(new Message.Connected());
       worlds.add(zero.get());
@@ -323,7 +324,7 @@ class SplitLifeTest {
     GroupConfig config = Members.config().build();
     int step = TestBackend.isCuda() ? 200 : 20; // a group on GPUs takes longer to make
     for (int microseconds = 0; microseconds < 2000; microseconds += step) {
-      byte[] ticket = Groups.createTicket("alone", 1, config, Members.HOST);
+      GroupTicket ticket = Groups.createTicket("alone", 1, config, Members.HOST);
       try (GroupObserver observer = Groups.observe(ticket)) {
         CollectiveGroup world = Members.join(ticket, 0);
         Future<?> splitting =
@@ -349,7 +350,8 @@ class SplitLifeTest {
 
   @Test
   void whatTheDriverAbortsIncludesTheChildren() throws Exception {
-    byte[] ticket = Groups.createTicket("all", WORLD_SIZE, Members.config().build(), Members.HOST);
+    GroupTicket ticket =
+        Groups.createTicket("all", WORLD_SIZE, Members.config().build(), Members.HOST);
     try (GroupObserver observer = Groups.observe(ticket)) {
       join(ticket, 0, 1, 2, 3);
       Future<?> waiting = start(halves.get(0));

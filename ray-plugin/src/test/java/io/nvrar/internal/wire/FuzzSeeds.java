@@ -56,10 +56,11 @@ final class FuzzSeeds {
     all.flip().get(together);
     write(corpora, "FrameFuzzer", "valid-all", together);
     write(corpora, "ConfigFuzzer", "valid", ConfigCodec.encode(config()));
-    Ticket ticket = new Ticket("tp", 2, new byte[256], "10.1.2.3", 4242, new byte[32], config());
-    byte[] body = wire.write(ticket);
-    write(corpora, "TicketFuzzer", "valid-body", prefixed((byte) 1, body));
-    write(corpora, "TicketFuzzer", "valid", prefixed((byte) 0, TicketCodec.encode(ticket)));
+    OpenTicket ticket =
+        new OpenTicket("tp", 2, new byte[256], "10.1.2.3", 4242, new byte[32], config());
+    byte[] spec = wire.write(ticket.spec());
+    write(corpora, "TicketFuzzer", "valid-spec", prefixed((byte) 1, spec));
+    write(corpora, "TicketFuzzer", "valid", prefixed((byte) 0, ticket.toBytes()));
     byte[] hello = new Handshake(ticket.keys()).clientHello(Handshake.Role.MEMBER, 1);
     write(corpora, "HandshakeFuzzer", "valid-hello", prefixed(SIGNED, hello));
     write(corpora, "HubFuzzer", "valid-life", HexFormat.of().parseHex(LIFE));

@@ -42,7 +42,7 @@ class GroupKeysTest {
 
   @Test
   void aGroupThatIsSplitFromThisOneHasASecretOfItsOwn() {
-    assertThat(hex(keys.ofChild("tp/0", UNIQUE_ID).ticket(SPEC).secret()))
+    assertThat(hex(keys.ofChild("tp/0", UNIQUE_ID).secret()))
         .isEqualTo("fe5e21314a78159575056027cca729ac1bccae75ddda510af0907627a35f6bfe");
   }
 

@@ -4,12 +4,16 @@ import static io.nvrar.fuzz.FuzzProperties.holds;
 import static io.nvrar.fuzz.FuzzProperties.sentence;
 import static io.nvrar.fuzz.FuzzProperties.withinMemory;
 
+import io.nvrar.standalone.GroupTicket;
 import java.util.Arrays;
 import java.util.HexFormat;
 
-/** Tickets: as they come, and the body of one whose digest is right. */
+/** Tickets: as they come, and the group of one whose digest is right. */
 public final class TicketFuzzer {
   private static final long MAX_BYTES = 256 * 1024;
+
+  /** Behind the ticket's header. */
+  private static final int SECRET_AT = 9;
 
   /** Shared, because making one takes longer than reading a ticket. */
   private static final Wire WIRE = new Wire();
@@ -24,9 +28,7 @@ public final class TicketFuzzer {
     byte[] rest = Arrays.copyOfRange(data, 1, data.length);
     withinMemory(
         MAX_BYTES + 4L * data.length,
-        data[0] == 0
-            ? () -> refuse(() -> TicketCodec.decode(rest))
-            : () -> refuse(() -> body(rest)));
+        data[0] == 0 ? () -> refuse(() -> ticket(rest)) : () -> refuse(() -> spec(rest)));
   }
 
   private static void refuse(Runnable reading) {
@@ -37,13 +39,17 @@ public final class TicketFuzzer {
     }
   }
 
-  /** What {@link TicketCodec#decode} does with a body whose digest is right. */
-  private static void body(byte[] body) {
-    Ticket ticket = WIRE.read(body, 0, body.length, Ticket.class);
-    byte[] bytes = WIRE.write(ticket);
-    Ticket again = WIRE.read(bytes, 0, bytes.length, Ticket.class);
-    holds(Arrays.equals(WIRE.write(again), bytes), "another ticket");
-    String secret = HexFormat.of().formatHex(ticket.secret());
-    holds(!ticket.toString().contains(secret), "the secret in the ticket's text");
+  private static void ticket(byte[] bytes) {
+    String text = GroupTicket.of(bytes).toString();
+    String secret = HexFormat.of().formatHex(bytes, SECRET_AT, SECRET_AT + GroupKeys.SECRET_BYTES);
+    holds(!text.contains(secret), "the secret in the ticket's text");
+  }
+
+  /** What {@link TicketCodec#decode} does with the group behind the secret. */
+  private static void spec(byte[] body) {
+    GroupSpec spec = WIRE.read(body, 0, body.length, GroupSpec.class);
+    byte[] bytes = WIRE.write(spec);
+    GroupSpec again = WIRE.read(bytes, 0, bytes.length, GroupSpec.class);
+    holds(Arrays.equals(WIRE.write(again), bytes), "another group");
   }
 }

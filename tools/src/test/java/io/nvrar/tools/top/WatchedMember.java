@@ -5,6 +5,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.io.IOException;
 import java.time.Duration;
@@ -20,14 +21,14 @@ final class WatchedMember {
   private WatchedMember() {}
 
   public static void main(String[] args) throws Exception {
-    byte[] ticket;
+    GroupTicket ticket;
     if (args[0].equals("create")) {
       GroupConfig config =
           GroupConfig.builder().backend(Backend.CPU).timeout(Duration.ofSeconds(60)).build();
       ticket = Groups.createTicket("watched", 2, config, "127.0.0.1");
-      System.out.println("TICKET " + Base64.getEncoder().encodeToString(ticket));
+      System.out.println("TICKET " + Base64.getEncoder().encodeToString(ticket.toBytes()));
     } else {
-      ticket = Base64.getDecoder().decode(args[0]);
+      ticket = GroupTicket.of(Base64.getDecoder().decode(args[0]));
     }
     try (CollectiveGroup group = Groups.join(ticket, Integer.parseInt(args[1]));
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, ELEMENTS)) {

@@ -5,6 +5,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.nio.file.Path;
 import java.util.Base64;
@@ -19,13 +20,13 @@ final class TracedMember {
 
   public static void main(String[] args) throws Exception {
     int rank = Integer.parseInt(args[1]);
-    byte[] ticket;
+    GroupTicket ticket;
     if (rank == 0) {
       GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
       ticket = Groups.createTicket("traced", Integer.parseInt(args[0]), config, "127.0.0.1");
-      System.out.println("TICKET " + Base64.getEncoder().encodeToString(ticket));
+      System.out.println("TICKET " + Base64.getEncoder().encodeToString(ticket.toBytes()));
     } else {
-      ticket = Base64.getDecoder().decode(args[0]);
+      ticket = GroupTicket.of(Base64.getDecoder().decode(args[0]));
     }
     try (CollectiveGroup group = Groups.join(ticket, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 256)) {

@@ -13,6 +13,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.TuningTable;
 import io.nvrar.TuningTable.Collective;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tuning.TuningFile;
 import java.io.IOException;
@@ -135,7 +136,7 @@ class TuneCommandTest {
 
   private int algorithmOfACall(TuningTable table) throws Exception {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).tuning(table).build();
-    byte[] ticket = Groups.createTicket("tuned", 2, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("tuned", 2, config, "127.0.0.1");
     Path record = directory.resolve("flight.json");
     List<CompletableFuture<Void>> ranks = new ArrayList<>();
     for (int rank = 0; rank < 2; rank++) {

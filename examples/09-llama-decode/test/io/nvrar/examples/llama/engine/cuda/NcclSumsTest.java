@@ -17,6 +17,7 @@ import io.nvrar.device.Devices;
 import io.nvrar.examples.llama.bench.NcclLibrary;
 import io.nvrar.examples.llama.engine.RankThreads;
 import io.nvrar.examples.llama.weights.ModelException;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.util.Arrays;
 import java.util.List;
@@ -51,7 +52,7 @@ final class NcclSumsTest {
             config,
             rank -> rank,
             group -> {
-              byte[] ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
+              GroupTicket ticket = Groups.createTicket("alone", 1, config, "127.0.0.1");
               try (CollectiveGroup alone = Groups.join(ticket, 0, group.device().ordinal());
                   NcclSums nccl = NcclSums.connect(library, group, alone)) {
                 return List.of(

@@ -9,6 +9,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
 import io.nvrar.ReduceOp;
 import io.nvrar.device.Devices;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -40,7 +41,7 @@ final class CudaGroupProcess {
               .joinTimeout(Duration.ofSeconds(20))
               .ringBytes(8192)
               .build();
-      byte[] ticket = Groups.createTicket("g", members, config, "127.0.0.1");
+      GroupTicket ticket = Groups.createTicket("g", members, config, "127.0.0.1");
       List<Future<CollectiveGroup>> joins = new ArrayList<>();
       for (int rank = 0; rank < members; rank++) {
         int of = rank;

@@ -8,6 +8,7 @@ import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import java.time.Duration;
 import java.util.Locale;
@@ -43,7 +44,7 @@ final class DestroyedGroups {
             .joinTimeout(Duration.ofSeconds(20))
             .ringBytes(8192)
             .build();
-    byte[] ticket = Groups.createTicket("destroyed", 1, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("destroyed", 1, config, "127.0.0.1");
     try (GroupObserver observer = Groups.observe(ticket)) {
       CollectiveGroup group = Groups.join(ticket, 0);
       if (failed) {

@@ -4,6 +4,7 @@ import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.Device;
 import io.nvrar.device.Devices;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
@@ -19,7 +20,7 @@ final class GpuMember {
 
   private GpuMember() {}
 
-  static List<Batch> run(Settings settings, byte[] ticket, int rank, Path barrierFile)
+  static List<Batch> run(Settings settings, GroupTicket ticket, int rank, Path barrierFile)
       throws IOException {
     SpinBarrier barrier = SpinBarrier.open(barrierFile, rank, settings.processes());
     barrier.await();

@@ -5,6 +5,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Medians;
@@ -42,7 +43,7 @@ public final class JavaRun {
       String ticket = members.get(0).readLine(START_SECONDS);
       // If this process ends in any way, so do the members: the loss of its observer fails the
       // group.
-      GroupObserver observer = Groups.observe(Base64.getDecoder().decode(ticket));
+      GroupObserver observer = Groups.observe(GroupTicket.of(Base64.getDecoder().decode(ticket)));
       try {
         return rows(settings, measure(members, ticket));
       } finally {
@@ -148,15 +149,15 @@ public final class JavaRun {
   public static void member(Settings settings, int rank, Path barrier, PrintWriter out)
       throws IOException {
     if (rank == 0) {
-      byte[] ticket =
+      GroupTicket ticket =
           Groups.createTicket("bench", settings.processes(), settings.groupConfig(), "127.0.0.1");
-      out.println(Base64.getEncoder().encodeToString(ticket));
+      out.println(Base64.getEncoder().encodeToString(ticket.toBytes()));
     }
     String line = new BufferedReader(new InputStreamReader(System.in, UTF_8)).readLine();
     if (line == null) {
       throw new CollectiveException("the launching process ended before rank " + rank + " joined");
     }
-    byte[] ticket = Base64.getDecoder().decode(line);
+    GroupTicket ticket = GroupTicket.of(Base64.getDecoder().decode(line));
     List<Batch> batches =
         settings.onGpu()
             ? GpuMember.run(settings, ticket, rank, barrier)
@@ -165,7 +166,7 @@ public final class JavaRun {
     batches.forEach(batch -> out.println(batch.toLine()));
   }
 
-  private static List<Batch> onHost(Settings settings, byte[] ticket, int rank) {
+  private static List<Batch> onHost(Settings settings, GroupTicket ticket, int rank) {
     try (CollectiveGroup group = Groups.join(ticket, rank)) {
       return new CpuMemberRun(group, settings).run();
     }

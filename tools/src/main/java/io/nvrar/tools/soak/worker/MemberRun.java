@@ -4,6 +4,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.tools.soak.call.CallSpec;
 import io.nvrar.tools.soak.call.CheckedCall;
 import io.nvrar.tools.soak.call.Shape;
@@ -39,7 +40,7 @@ final class MemberRun {
 
   /** Joins a group; tests may pass a faulty one. */
   public interface Joiner {
-    CollectiveGroup join(byte[] ticket, int rank, int deviceOrdinal);
+    CollectiveGroup join(GroupTicket ticket, int rank, int deviceOrdinal);
   }
 
   /** Receives the events of the run. */
@@ -60,7 +61,7 @@ final class MemberRun {
     fault = plan.fault().rank() == rank ? plan.fault() : Fault.NONE;
   }
 
-  Outcome run(byte[] ticket) {
+  Outcome run(GroupTicket ticket) {
     try {
       announce();
       int gpu = plan.hosts().get(rank); // ignored unless the group is on GPUs

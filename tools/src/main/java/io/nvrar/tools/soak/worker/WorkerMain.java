@@ -7,6 +7,7 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupConfig;
 import io.nvrar.MemoryProvider;
 import io.nvrar.standalone.GroupObserver;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.soak.call.CallSpec;
@@ -86,7 +87,7 @@ public final class WorkerMain {
             .backend(backend)
             .cuda(cuda -> cuda.memory(MemoryProvider.IPC))
             .build();
-    byte[] ticket = Groups.createTicket("warm-up", 1, config, HOST);
+    GroupTicket ticket = Groups.createTicket("warm-up", 1, config, HOST);
     try (GroupObserver observer = Groups.observe(ticket);
         CollectiveGroup group = joiner.join(ticket, 0, deviceOrdinal)) {
       Dice dice = Dice.of(seed);
@@ -108,7 +109,9 @@ public final class WorkerMain {
           start(task, () -> say(Line.of("ticket", task, createTicket(group(command)))));
       case "member" -> start(task, () -> runMember(task, command));
       case "observe" ->
-          start(task, () -> observe(task, Base64.getDecoder().decode(command.word(2))));
+          start(
+              task,
+              () -> observe(task, GroupTicket.of(Base64.getDecoder().decode(command.word(2)))));
       case "abort" -> observer(task).abort("soak's observer wants it");
       case "destroy" -> start(task, observer(task)::destroy); // found before a release drops it
       case "release" -> start(task, () -> release(task));
@@ -122,8 +125,8 @@ public final class WorkerMain {
   }
 
   private static String createTicket(GroupPlan group) {
-    byte[] ticket = Groups.createTicket(group.name(), group.worldSize(), group.config(), HOST);
-    return Base64.getEncoder().encodeToString(ticket);
+    GroupTicket ticket = Groups.createTicket(group.name(), group.worldSize(), group.config(), HOST);
+    return Base64.getEncoder().encodeToString(ticket.toBytes());
   }
 
   private void runMember(String task, Line command) {
@@ -144,12 +147,12 @@ public final class WorkerMain {
                 verified.add(call);
               }
             });
-    Outcome outcome = run.run(Base64.getDecoder().decode(command.word(5)));
+    Outcome outcome = run.run(GroupTicket.of(Base64.getDecoder().decode(command.word(5))));
     say(Line.of("verified", task).with(verified.words()));
     say(Line.of("ended", task).with(outcome.words()));
   }
 
-  private void observe(String task, byte[] ticket) {
+  private void observe(String task, GroupTicket ticket) {
     observers.put(task, Groups.observe(ticket));
     say(Line.of("observing", task));
   }

@@ -6,6 +6,7 @@ import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.GroupConfig;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
@@ -23,7 +24,7 @@ class CpuMemberRunTest {
   /** Measures a group of one whose results the test may damage. */
   private static List<Batch> measure(Consumer<DeviceBuffer> damage) {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-    byte[] ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
     try (CollectiveGroup group = Groups.join(ticket, 0)) {
       Object damaging =
           Proxy.newProxyInstance(

@@ -11,6 +11,7 @@ import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
 import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
+import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
 import io.nvrar.tools.bench.results.Row;
@@ -49,7 +50,7 @@ class GpuMemberRunTest {
   private static List<Batch> measure(
       Settings settings, Damage damage, GpuMemberRun.BetweenFactory kernels) throws IOException {
     GroupConfig config = GroupConfig.builder().backend(Backend.CPU).build();
-    byte[] ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
+    GroupTicket ticket = Groups.createTicket("bench", 1, config, "127.0.0.1");
     Path file = SpinBarrier.create(1);
     try (CollectiveGroup group = Groups.join(ticket, 0)) {
       Object damaging =
