@@ -49,7 +49,7 @@ class LauncherTest(LauncherTestCase):
         modules = r"--(?:add-opens|enable-native-access)=[\w./=-]+"
         want = flags("pom.xml", modules)
         self.assertEqual(len(want), 7)
-        ours = "ray-plugin/src/main/java/io/nvrar/ray/RayActorGroup.java"
+        ours = "ray-plugin/src/main/java/io/nvrar/ray/ActorJvm.java"
         for path in ("bin/lib/run.sh", ours, "integration-tests/src/test/java/io/nvrar/it/cluster/RayCluster.java", "docs/configuration.md"):
             self.assertEqual(flags(path, modules), want, f"{path} and pom.xml")
         for path in ("pom.xml", "bin/lib/run.sh", ours):

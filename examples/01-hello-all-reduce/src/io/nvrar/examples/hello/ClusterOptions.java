@@ -2,6 +2,7 @@ package io.nvrar.examples.hello;
 
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;
+import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.standalone.Groups;
 import io.ray.api.Ray;
@@ -76,13 +77,12 @@ public final class ClusterOptions {
   }
 
   /**
-   * What each actor gets: a GPU, or a CPU where no node of the cluster has a GPU and the backend
-   * may be that of the CPU. The driver must be connected.
+   * Gives each actor a GPU, or a CPU where no node of the cluster has a GPU and the backend may be
+   * the CPU's. The driver must be connected.
    */
-  public RayActorGroup.Options placement() {
-    return backend != Backend.CUDA && Nodes.mostGpus() == 0
-        ? RayActorGroup.Options.cpus(1)
-        : RayActorGroup.Options.gpus(1);
+  public <A extends CollectiveActor> RayActorGroup.Builder<A> place(
+      RayActorGroup.Builder<A> actors) {
+    return backend != Backend.CUDA && Nodes.mostGpus() == 0 ? actors.cpus(1) : actors.gpus(1);
   }
 
   /** The configuration of the group. */

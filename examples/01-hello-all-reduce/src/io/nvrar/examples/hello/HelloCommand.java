@@ -29,7 +29,7 @@ public final class HelloCommand implements NvrarCommand {
     Disconnection end = cluster.connect();
     try (end;
         RayActorGroup<Greeter> actors =
-            RayActorGroup.create(Greeter::new, cluster.ranks(), cluster.placement());
+            cluster.place(RayActorGroup.builder(Greeter::new)).create(cluster.ranks());
         RayCollectiveGroup group =
             RayCollectives.createGroup("hello", actors.handles(), cluster.config())) {
       Ray.get(actors.callAll(Greeter::sum, group.name()))

@@ -94,7 +94,7 @@ public final class GraphCommand implements NvrarCommand {
 
   private void replay(int ranks) {
     try (RayActorGroup<Replayer> actors =
-            RayActorGroup.create(Replayer::new, ranks, cluster.placement());
+            cluster.place(RayActorGroup.builder(Replayer::new)).create(ranks);
         RayCollectiveGroup group =
             RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
       List<ObjectRef<String>> runs = new ArrayList<>();

@@ -41,8 +41,7 @@ public final class HostsCommand implements NvrarCommand {
     PrintWriter out = spec.commandLine().getOut();
     Disconnection end = cluster.connect();
     try (end;
-        RayActorGroup<Neighbour> actors =
-            RayActorGroup.create(Neighbour::new, cluster.ranks(), placement());
+        RayActorGroup<Neighbour> actors = neighbours().create(cluster.ranks());
         RayCollectiveGroup group =
             RayCollectives.createGroup("hosts", actors.handles(), cluster.config())) {
       Ray.get(actors.callAll(Neighbour::sum, group.name())).forEach(out::println);
@@ -52,11 +51,13 @@ public final class HostsCommand implements NvrarCommand {
   }
 
   /** A CPU for each actor, or a GPU with --backend cuda. */
-  private RayActorGroup.Options placement() {
-    RayActorGroup.Options options =
-        cluster.config().backend() == Backend.CUDA
-            ? RayActorGroup.Options.gpus(1)
-            : RayActorGroup.Options.cpus(1);
-    return nodes == null ? options.spread() : options.nodes(nodes);
+  private RayActorGroup.Builder<Neighbour> neighbours() {
+    RayActorGroup.Builder<Neighbour> actors = RayActorGroup.builder(Neighbour::new);
+    if (cluster.config().backend() == Backend.CUDA) {
+      actors.gpus(1);
+    } else {
+      actors.cpus(1);
+    }
+    return nodes == null ? actors.spread() : actors.nodes(nodes);
   }
 }

@@ -135,9 +135,10 @@ record ActorPlaces(int ranks, int nodes, boolean onGpus, boolean isAuto, String 
     return new ActorPlaces(ranks == null ? RANKS_DEFAULT : ranks, nodes, false, isAuto, why);
   }
 
-  /** The options of the actors. */
-  RayActorGroup.Options options() {
-    return (onGpus ? RayActorGroup.Options.gpus(1) : RayActorGroup.Options.cpus(1)).nodes(nodes);
+  /** The actors on these places. */
+  RayActorGroup.Builder<LlamaActor> actors() {
+    RayActorGroup.Builder<LlamaActor> actors = RayActorGroup.builder(LlamaActor::new).nodes(nodes);
+    return onGpus ? actors.gpus(1) : actors.cpus(1);
   }
 
   private static String problem(int ranks, int nodes, List<Integer> gpus) {

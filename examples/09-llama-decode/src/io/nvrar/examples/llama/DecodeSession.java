@@ -52,8 +52,7 @@ final class DecodeSession implements AutoCloseable {
    * @throws ModelException if they are on GPUs that cannot decode that
    */
   static DecodeSession open(ActorPlaces places, String heap, LoadRequest request) {
-    RayActorGroup<LlamaActor> actors =
-        RayActorGroup.create(LlamaActor::new, places.ranks(), places.options().heap(heap));
+    RayActorGroup<LlamaActor> actors = places.actors().heap(heap).create(places.ranks());
     try {
       RayCollectiveGroup group =
           RayCollectives.createGroup(GROUP, actors.handles(), groupConfig(places, actors));

@@ -47,8 +47,7 @@ final class TrainingActors implements AutoCloseable {
    * @param heapBytes the bytes of text and state that each actor's JVM handles at once
    */
   static TrainingActors start(int ranks, long heapBytes) {
-    RayActorGroup<TrainingActor> actors =
-        RayActorGroup.create(TrainingActor::new, ranks, options(heapBytes));
+    RayActorGroup<TrainingActor> actors = builder(heapBytes).create(ranks);
     try {
       // One actor first: the actors of a host would all unpack the same libraries.
       Ray.get(actors.handles().get(0).task(TrainingActor::loadEngine).remote(), LOAD_MILLIS);
@@ -67,8 +66,9 @@ final class TrainingActors implements AutoCloseable {
    * One thread for each actor, since each has one CPU. All of PyTorch comes from Maven; DJL would
    * ask its own servers.
    */
-  private static RayActorGroup.Options options(long heapBytes) {
-    return RayActorGroup.Options.cpus(1)
+  private static RayActorGroup.Builder<TrainingActor> builder(long heapBytes) {
+    return RayActorGroup.builder(TrainingActor::new)
+        .cpus(1)
         .heap(BASE_MEBIBYTES + (heapBytes >> 20) + "m")
         .jvmOption("-Dai.djl.pytorch.num_threads=1")
         .jvmOption("-Dai.djl.pytorch.num_interop_threads=1")

@@ -20,7 +20,6 @@ import io.nvrar.it.drivers.DetachingDriver;
 import io.nvrar.it.drivers.DriverFiles;
 import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.nvrar.support.ChildJvm;
@@ -69,7 +68,7 @@ class ActorGroupIT {
   void everyActorIsAProcessOfItsOwnThatEndsWithTheGroup() {
     List<Long> pids;
     try (RayActorGroup<Probe> actors =
-        RayActorGroup.create(Probe::new, 3, Options.gpus(1).heap("64m"))) {
+        RayActorGroup.builder(Probe::new).gpus(1).heap("64m").create(3)) {
       pids = Ray.get(actors.callAll(Probe::pid));
       assertThat(pids).doesNotHaveDuplicates();
       assertThat(pids.get(0))
@@ -86,26 +85,27 @@ class ActorGroupIT {
   @Test
   void everyActorComputesOnAGpuOfItsOwn() {
     try (RayActorGroup<OrdinalProbe> actors =
-        RayActorGroup.create(OrdinalProbe::new, 3, Options.gpus(1))) {
+        RayActorGroup.builder(OrdinalProbe::new).gpus(1).create(3)) {
       assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal)))
           .doesNotHaveDuplicates()
           .allMatch(ordinal -> ordinal >= 0 && ordinal < RayCluster.PRETENDED_GPUS);
     }
     try (RayActorGroup<OrdinalProbe> actors =
-        RayActorGroup.create(OrdinalProbe::new, 1, Options.cpus(1))) {
+        RayActorGroup.builder(OrdinalProbe::new).cpus(1).create(1)) {
       assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal))).containsExactly(-1);
     }
   }
 
   @Test
   void aConstructorsArgumentsReachEveryActor() {
-    try (RayActorGroup<Shard> one = RayActorGroup.create(Shard::new, "a", 2, Options.cpus(1));
-        RayActorGroup<Shard> two = RayActorGroup.create(Shard::new, "a", 2L, 1, Options.cpus(1));
+    try (RayActorGroup<Shard> one = RayActorGroup.builder(Shard::new, "a").cpus(1).create(2);
+        RayActorGroup<Shard> two = RayActorGroup.builder(Shard::new, "a", 2L).cpus(1).create(1);
         RayActorGroup<Shard> three =
-            RayActorGroup.create(Shard::new, "a", 2L, List.of(3, 4), 1, Options.cpus(1));
+            RayActorGroup.builder(Shard::new, "a", 2L, List.of(3, 4)).cpus(1).create(1);
         RayActorGroup<Shard> byRank =
-            RayActorGroup.createByRank(
-                rank -> Ray.actor(Shard::new, "rank", (long) rank), 2, Options.cpus(1))) {
+            RayActorGroup.builderByRank(rank -> Ray.actor(Shard::new, "rank", (long) rank))
+                .cpus(1)
+                .create(2)) {
       assertThat(Ray.get(one.callAll(Shard::arguments))).containsExactly("a", "a");
       assertThat(Ray.get(two.callAll(Shard::arguments))).containsExactly("a 2");
       assertThat(Ray.get(three.callAll(Shard::arguments))).containsExactly("a 2 [3, 4]");
@@ -115,19 +115,26 @@ class ActorGroupIT {
 
   @Test
   void namedActorsAreFoundByNameAndTheirNamesAreTheirsAlone() {
-    Options named = Options.gpus(1).name("named");
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, named)) {
-      RayActorGroup<Probe> found = RayActorGroup.find("named", 2);
+    RayActorGroup.Builder<Probe> named = RayActorGroup.builder(Probe::new).gpus(1).name("named");
+    try (RayActorGroup<Probe> actors = named.create(2)) {
+      RayActorGroup<Probe> found = RayActorGroup.find(Probe.class, "named", 2);
       List<Long> pids = Ray.get(actors.callAll(Probe::pid));
       assertThat(Ray.get(found.callAll(Probe::pid))).isEqualTo(pids);
-      assertThatThrownBy(() -> RayActorGroup.create(Probe::new, 3, named))
+      assertThatThrownBy(() -> named.create(3))
           .isInstanceOf(IllegalStateException.class)
           .hasMessage(
               "there is already an actor named 'named-0' in namespace 'nvrar-it': find these actors, kill them, or take another name than 'named'");
-      assertThatThrownBy(() -> RayActorGroup.find("named", 3))
+      assertThatThrownBy(() -> RayActorGroup.find(Probe.class, "named", 3))
           .isInstanceOf(IllegalStateException.class)
           .hasMessage(
               "there is no actor named 'named-2' in namespace 'nvrar-it': drivers find each other's actors under one ray.job.namespace");
+      assertThatThrownBy(() -> RayActorGroup.find(Shard.class, "named", 2))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage(
+              "actor 'named-0' is of "
+                  + Probe.class.getName()
+                  + ", not of "
+                  + Shard.class.getName());
       found.close();
       assertThat(Ray.get(actors.callAll(Probe::pid))).as("found ones live on").isEqualTo(pids);
     }
@@ -135,12 +142,12 @@ class ActorGroupIT {
 
   @Test
   void whoeverLooksActorsUpByTheirNameDoesNotEndThem() throws InterruptedException {
-    Options named = Options.gpus(1).name("looked-up");
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, named)) {
+    RayActorGroup.Builder<Probe> named =
+        RayActorGroup.builder(Probe::new).gpus(1).name("looked-up");
+    try (RayActorGroup<Probe> actors = named.create(2)) {
       List<Long> pids = Ray.get(actors.callAll(Probe::pid));
-      assertThat(RayActorGroup.find("looked-up", 1).handles()).hasSize(1);
-      assertThatThrownBy(() -> RayActorGroup.create(Probe::new, 2, named))
-          .hasMessageContaining("'looked-up-0'");
+      assertThat(RayActorGroup.find(Probe.class, "looked-up", 1).handles()).hasSize(1);
+      assertThatThrownBy(() -> named.create(2)).hasMessageContaining("'looked-up-0'");
       for (int i = 0; i < 5; i++) { // Ray ends an actor of which a handle is garbage
         System.gc();
         Thread.sleep(200);
@@ -151,16 +158,22 @@ class ActorGroupIT {
 
   @Test
   void aNameCanBeTakenAgainAtOnce() {
-    for (Options options : List.of(Options.gpus(1), Options.gpus(1).detached())) {
-      RayActorGroup.create(Probe::new, 2, options.name("again")).kill();
-      assertThatThrownBy(() -> RayActorGroup.create(Fragile::new, 2, options.name("again")))
-          .hasMessage("this shard's weights are missing");
-      RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, options.name("again"));
-      RayActorGroup<Probe> found = RayActorGroup.find("again", 2);
+    for (boolean detached : List.of(false, true)) {
+      RayActorGroup.Builder<Probe> probes = RayActorGroup.builder(Probe::new).gpus(1).name("again");
+      RayActorGroup.Builder<Fragile> fragile =
+          RayActorGroup.builder(Fragile::new).gpus(1).name("again");
+      if (detached) {
+        probes.detached();
+        fragile.detached();
+      }
+      probes.create(2).kill();
+      assertThatThrownBy(() -> fragile.create(2)).hasMessage("this shard's weights are missing");
+      RayActorGroup<Probe> actors = probes.create(2);
+      RayActorGroup<Probe> found = RayActorGroup.find(Probe.class, "again", 2);
       found.kill();
       actors.kill(); // of the dead
     }
-    RayActorGroup.create(Probe::new, 2, Options.gpus(1).name("again")).close();
+    RayActorGroup.builder(Probe::new).gpus(1).name("again").create(2).close();
   }
 
   @Test
@@ -173,11 +186,11 @@ class ActorGroupIT {
       driver.awaitLine(DetachingDriver.ACTORS);
       leftByDriver = DriverFiles.of(driver.pid());
       // From here on Ray remembers in this process who has the names.
-      RayActorGroup<Probe> found = RayActorGroup.find("others", 2);
+      RayActorGroup<Probe> found = RayActorGroup.find(Probe.class, "others", 2);
       assertThat(Ray.get(found.callAll(Probe::pid))).hasSize(2);
       driver.endInput();
       driver.awaitLine(DetachingDriver.KILL);
-      RayActorGroup.create(Probe::new, 2, Options.gpus(1).name("others")).close();
+      RayActorGroup.builder(Probe::new).gpus(1).name("others").create(2).close();
       driver.awaitEnd(Duration.ofSeconds(30));
     }
     DriverFiles.delete(leftByDriver);
@@ -186,8 +199,9 @@ class ActorGroupIT {
   @Test
   void callsAreExactWhileTheActorAnswersOthers() {
     try (RayActorGroup<Probe> actors =
-            RayActorGroup.createByRank(
-                rank -> Ray.actor(Probe::new).setMaxConcurrency(2), 3, Options.gpus(1));
+            RayActorGroup.builderByRank(rank -> Ray.actor(Probe::new).setMaxConcurrency(2))
+                .gpus(1)
+                .create(3);
         RayCollectiveGroup group = RayCollectives.createGroup("concurrent", actors.handles())) {
       List<ObjectRef<String>> wrong = actors.callAll(Probe::sumUntilEnough, group.name());
       for (int i = 0; i < 50; i++) {
@@ -201,23 +215,23 @@ class ActorGroupIT {
 
   @Test
   void aFailureHalfWayLeavesNoActorNeitherNamedNorDetached() {
-    // All that the node has of what no other test keeps.
-    Options all = Options.cpus(2);
-    Options options = all.name("fragile").detached();
     assertThatThrownBy(
             () ->
-                RayActorGroup.createByRank(
-                    rank -> {
-                      if (rank == 1) {
-                        throw new IllegalArgumentException("no rank 1");
-                      }
-                      return Ray.actor(Probe::new);
-                    },
-                    2,
-                    options))
+                RayActorGroup.builderByRank(
+                        rank -> {
+                          if (rank == 1) {
+                            throw new IllegalArgumentException("no rank 1");
+                          }
+                          return Ray.actor(Probe::new);
+                        })
+                    .cpus(2)
+                    .name("fragile")
+                    .detached()
+                    .create(2))
         .hasMessage("no rank 1");
     await().atMost(Duration.ofSeconds(10)).until(() -> Ray.getActor("fragile-0").isEmpty());
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 8, all)) {
+    // All that the node has of what no other test keeps.
+    try (RayActorGroup<Probe> actors = RayActorGroup.builder(Probe::new).cpus(2).create(8)) {
       assertThat(actors.handles()).as("the room is free").hasSize(8);
     }
   }
@@ -239,7 +253,7 @@ class ActorGroupIT {
     }
     DriverFiles.delete(leftByDriver);
     Thread.sleep(2000); // what goes with the driver has gone
-    RayActorGroup<Probe> found = RayActorGroup.find("detached", 2);
+    RayActorGroup<Probe> found = RayActorGroup.find(Probe.class, "detached", 2);
     assertThat(Ray.get(found.callAll(Probe::pid))).isEqualTo(pids);
     try (RayCollectiveGroup group = RayCollectives.createGroup("found", found.handles())) {
       assertThat(Calls.wrong(found.handles(), group.name(), SUM)).containsOnly("");
@@ -258,7 +272,7 @@ class ActorGroupIT {
     try {
       List<Long> pids;
       try (RayActorGroup<Probe> actors =
-          RayActorGroup.create(Probe::new, 2, Options.gpus(1).placementGroup(given))) {
+          RayActorGroup.builder(Probe::new).gpus(1).placementGroup(given).create(2)) {
         pids = Ray.get(actors.callAll(Probe::pid));
         assertThat(pids).doesNotHaveDuplicates();
         assertThat(livePlacements())
@@ -270,7 +284,7 @@ class ActorGroupIT {
           .until(() -> pids.stream().noneMatch(pid -> ProcessHandle.of(pid).isPresent()));
       assertThat(livePlacements()).contains("of-the-user");
       assertThatThrownBy(
-              () -> RayActorGroup.create(Probe::new, 4, Options.gpus(1).placementGroup(given)))
+              () -> RayActorGroup.builder(Probe::new).gpus(1).placementGroup(given).create(4))
           .isInstanceOf(IllegalArgumentException.class)
           .hasMessage("4 actors need 4 bundles, one each; placement group 'of-the-user' has 3");
     } finally {
@@ -297,7 +311,7 @@ class ActorGroupIT {
   @Test
   void moreActorsThanAnyNodeHasRoomForAreRefusedAtOnce() {
     long start = System.nanoTime();
-    assertThatThrownBy(() -> RayActorGroup.create(Probe::new, 9, Options.gpus(1)))
+    assertThatThrownBy(() -> RayActorGroup.builder(Probe::new).gpus(1).create(9))
         .isInstanceOf(IllegalStateException.class)
         .hasMessageMatching(
             "no node has room for 9 actors of 1 GPU each: the cluster has 8 GPU on [0-9.]+");
@@ -306,12 +320,14 @@ class ActorGroupIT {
 
   @Test
   void actorsThatFindTheRoomTakenAreRefusedAtTheirTimeout() {
-    try (RayActorGroup<Probe> holder = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+    try (RayActorGroup<Probe> holder = RayActorGroup.builder(Probe::new).gpus(1).create(1)) {
       assertThat(holder.handles()).hasSize(1);
       assertThatThrownBy(
               () ->
-                  RayActorGroup.create(
-                      Probe::new, 8, Options.gpus(1).timeout(Duration.ofSeconds(2))))
+                  RayActorGroup.builder(Probe::new)
+                      .gpus(1)
+                      .timeout(Duration.ofSeconds(2))
+                      .create(8))
           .isInstanceOf(IllegalStateException.class)
           .hasMessageMatching(
               "no room for 8 actors of 1 GPU each on one node within 2 s: others hold too much of 8 GPU on [0-9.]+");
@@ -322,16 +338,16 @@ class ActorGroupIT {
   void anInterruptEndsTheWaitForRoomAndForTheStart() {
     PlacementGroup given = ofTheUser(1);
     try {
-      Map<String, Options> waits =
+      Map<String, RayActorGroup.Builder<Probe>> waits =
           Map.of(
               "the driver was interrupted while it looked for room for actors",
-              Options.gpus(1),
+              RayActorGroup.builder(Probe::new).gpus(1),
               "the driver was interrupted while it started actors",
-              Options.gpus(1).placementGroup(given));
+              RayActorGroup.builder(Probe::new).gpus(1).placementGroup(given));
       waits.forEach(
-          (message, options) -> {
+          (message, actors) -> {
             Thread.currentThread().interrupt();
-            Throwable thrown = catchThrowable(() -> RayActorGroup.create(Probe::new, 1, options));
+            Throwable thrown = catchThrowable(() -> actors.create(1));
             assertThat(Thread.interrupted()).as("the flag is kept").isTrue();
             assertThat(thrown).isInstanceOf(CollectiveException.class).hasMessage(message);
           });
@@ -345,7 +361,7 @@ class ActorGroupIT {
 
   @Test
   void aConstructorsExceptionIsThrownByTheDriver() {
-    assertThatThrownBy(() -> RayActorGroup.create(Fragile::new, 2, Options.gpus(1)))
+    assertThatThrownBy(() -> RayActorGroup.builder(Fragile::new).gpus(1).create(2))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("this shard's weights are missing");
   }
@@ -354,23 +370,24 @@ class ActorGroupIT {
   void anActorWhoseJvmDoesNotStartIsReported() {
     assertThatThrownBy(
             () ->
-                RayActorGroup.create(
-                    Probe::new,
-                    1,
-                    Options.gpus(1).jvmOption("-Xmx1k").timeout(Duration.ofSeconds(5))))
+                RayActorGroup.builder(Probe::new)
+                    .gpus(1)
+                    .jvmOption("-Xmx1k")
+                    .timeout(Duration.ofSeconds(5))
+                    .create(1))
         .isInstanceOfAny(CollectiveException.class, IllegalStateException.class)
         .hasMessageContaining("start");
   }
 
   @Test
-  void optionsThatMakeNoSenseAreRefused() {
-    assertThatThrownBy(() -> Options.gpus(0))
+  void settingsThatMakeNoSenseAreRefused() {
+    assertThatThrownBy(() -> RayActorGroup.builder(Probe::new).gpus(0))
         .hasMessage("each actor was to get 0.0 GPU, must be more than 0");
-    assertThatThrownBy(() -> Options.cpus(1).heap("lots"))
+    assertThatThrownBy(() -> RayActorGroup.builder(Probe::new).heap("lots"))
         .hasMessage("heap is 'lots', must be a number of bytes or end in k, m or g, such as 2g");
-    assertThatThrownBy(() -> Options.cpus(1).timeout(Duration.ZERO))
+    assertThatThrownBy(() -> RayActorGroup.builder(Probe::new).timeout(Duration.ZERO))
         .hasMessage("timeout is PT0S, must be 1 s to 1 day");
-    assertThatThrownBy(() -> RayActorGroup.create(Probe::new, 0, Options.cpus(1)))
+    assertThatThrownBy(() -> RayActorGroup.builder(Probe::new).cpus(1).create(0))
         .hasMessage("count is 0, must be 1 or more");
   }
 

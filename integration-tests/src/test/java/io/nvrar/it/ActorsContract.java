@@ -16,7 +16,6 @@ import io.nvrar.it.actors.Collective;
 import io.nvrar.it.actors.Probe;
 import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
@@ -250,7 +249,7 @@ abstract class ActorsContract {
 
   @Test
   void actorsThatRayGaveNoGpuComputeOnTheCpuByThemselves() {
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, Options.cpus(1));
+    try (RayActorGroup<Probe> actors = RayActorGroup.builder(Probe::new).cpus(1).create(2);
         RayCollectiveGroup group = RayCollectives.createGroup("frugal", actors.handles())) {
       assertThat(Ray.get(actors.callAll(Probe::device, group.name()))).containsOnly("host (CPU)");
       assertRight(actors, group, Call.of(Collective.ALL_REDUCE, DataType.FLOAT32, 500));
@@ -261,7 +260,7 @@ abstract class ActorsContract {
   final RayActorGroup<Probe> actors(int count) {
     assumeTrue(
         count <= gpus, () -> String.format(Locale.ROOT, "needs %d GPUs, here are %d", count, gpus));
-    return RayActorGroup.create(Probe::new, count, Options.gpus(1).nodes(nodes()));
+    return RayActorGroup.builder(Probe::new).gpus(1).nodes(nodes()).create(count);
   }
 
   /** How many nodes of the cluster the actors are on. */

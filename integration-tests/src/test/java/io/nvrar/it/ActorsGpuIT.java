@@ -13,7 +13,6 @@ import io.nvrar.it.cluster.GpuTest;
 import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.Ray;
@@ -41,7 +40,7 @@ class ActorsGpuIT extends ActorsContract {
   void actorsComputeOnTheGpusThatRayGaveThemAndOnEveryOne(RayCluster cluster) {
     int gpus = cluster.gpus();
     try (RayActorGroup<OrdinalProbe> actors =
-        RayActorGroup.create(OrdinalProbe::new, gpus, Options.gpus(1))) {
+        RayActorGroup.builder(OrdinalProbe::new).gpus(1).create(gpus)) {
       assertThat(Ray.get(actors.callAll(OrdinalProbe::ordinal)))
           .containsExactlyInAnyOrderElementsOf(IntStream.range(0, gpus).boxed().toList());
     }

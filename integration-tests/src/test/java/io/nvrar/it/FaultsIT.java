@@ -26,7 +26,6 @@ import io.nvrar.it.actors.Probe;
 import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.cluster.RayTest;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
@@ -53,8 +52,8 @@ class FaultsIT {
   @ValueSource(ints = {0, 2})
   void aKilledMemberIsNamedToTheOthersWithinASecondAndAFreshOneTakesItsPlace(int lost)
       throws InterruptedException {
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 3, Options.gpus(1));
-        RayActorGroup<Probe> spare = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+    try (RayActorGroup<Probe> actors = RayActorGroup.builder(Probe::new).gpus(1).create(3);
+        RayActorGroup<Probe> spare = RayActorGroup.builder(Probe::new).gpus(1).create(1)) {
       RayCollectiveGroup group = RayCollectives.createGroup("mortal", actors.handles());
       long pid = actors.handles().get(lost).task(Probe::pid).remote().get();
       assertThat(Calls.wrong(actors.handles(), group.name(), SUM)).containsOnly("");
@@ -289,7 +288,7 @@ class FaultsIT {
 
   @Test
   void closingAnActorGroupEndsItsActorsAndNoOthers(RayCluster cluster) {
-    RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 1, Options.gpus(1));
+    RayActorGroup<Probe> actors = RayActorGroup.builder(Probe::new).gpus(1).create(1);
     ActorHandle<Probe> actor = actors.handles().get(0);
     actors.close();
     actors.close();

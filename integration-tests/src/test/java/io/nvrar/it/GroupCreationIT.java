@@ -19,7 +19,6 @@ import io.nvrar.it.actors.TicketRecorder;
 import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.cluster.RayTest;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
@@ -50,7 +49,7 @@ class GroupCreationIT {
   @Test
   void theTicketIsOneObjectThatRankZeroMakesAndAllGet() {
     try (RayActorGroup<TicketRecorder> recorders =
-            RayActorGroup.create(TicketRecorder::new, 2, Options.gpus(1));
+            RayActorGroup.builder(TicketRecorder::new).gpus(1).create(2);
         RayCollectiveGroup group = RayCollectives.createGroup("ticket", recorders.handles())) {
       assertThat(group.worldSize()).isEqualTo(2);
       List<String> notes = Ray.get(recorders.callAll(TicketRecorder::notes));
@@ -81,7 +80,7 @@ class GroupCreationIT {
 
   @Test
   void anActorThatIsDeadIsNamedAtOnce() {
-    try (RayActorGroup<Probe> victims = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+    try (RayActorGroup<Probe> victims = RayActorGroup.builder(Probe::new).gpus(1).create(1)) {
       ActorHandle<Probe> victim = victims.handles().get(0);
       victim.kill();
       org.awaitility.Awaitility.await()
@@ -125,7 +124,7 @@ class GroupCreationIT {
   @Test
   void anActorThatDiesWhileJoiningIsSeenAtOnceAndTheNameStaysFree() throws Exception {
     sumsWork("dying"); // so that what a first group loads takes nothing of the limit
-    try (RayActorGroup<Probe> victims = RayActorGroup.create(Probe::new, 1, Options.gpus(1))) {
+    try (RayActorGroup<Probe> victims = RayActorGroup.builder(Probe::new).gpus(1).create(1)) {
       ActorHandle<Probe> victim = victims.handles().get(0);
       List<ActorHandle<Probe>> members = List.of(actors.get(0), actors.get(1), victim);
       ObjectRef<Boolean> busy = victim.task(Probe::sleep, 60_000).remote();
@@ -194,7 +193,7 @@ class GroupCreationIT {
   @Test
   void anInterruptJustBeforeTheTicketComesIsTheReason() {
     try (RayActorGroup<SlowTicket> slow =
-        RayActorGroup.create(SlowTicket::new, 2, Options.gpus(1))) {
+        RayActorGroup.builder(SlowTicket::new).gpus(1).create(2)) {
       for (int millis = 0; millis <= 100; millis += 20) {
         interruptAfter(millis);
         Throwable thrown = catchThrowable(() -> RayCollectives.createGroup("late", slow.handles()));

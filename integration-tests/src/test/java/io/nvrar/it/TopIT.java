@@ -13,7 +13,6 @@ import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.cluster.RayTest;
 import io.nvrar.it.drivers.DriverFiles;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.nvrar.support.ChildJvm;
@@ -31,7 +30,7 @@ class TopIT {
 
   @Test
   void anotherDriverSeesTheCallsOfBusyActorsAndAKilledRank(RayCluster cluster) throws Exception {
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 2, Options.gpus(1));
+    try (RayActorGroup<Probe> actors = RayActorGroup.builder(Probe::new).gpus(1).create(2);
         RayCollectiveGroup group = RayCollectives.createGroup(GROUP, actors.handles())) {
       long pid = actors.handles().get(1).task(Probe::pid).remote().get();
       // No actor answers a task of Ray's from here on.

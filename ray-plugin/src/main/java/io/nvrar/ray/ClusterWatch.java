@@ -114,7 +114,7 @@ public final class ClusterWatch {
           Ray.actor(Probe::new)
               .setResource("node:" + node.address, LEAST_RESOURCE)
               .setMaxRestarts(0)
-              .setJvmOptions(RayActorGroup.Options.JVM_OPTIONS)
+              .setJvmOptions(ActorJvm.REQUIRED)
               .remote();
       node.probe = probe;
     }

@@ -56,7 +56,7 @@ final class DriverChecks {
 
   /** The options that open to a module what Ray's serializer needs; "" if all is open. */
   static String missingOpens(Module to) {
-    return RayActorGroup.Options.JVM_OPTIONS.stream()
+    return ActorJvm.REQUIRED.stream()
         .filter(option -> option.startsWith(OPENS))
         .filter(option -> !Object.class.getModule().isOpen(opened(option), to))
         .collect(Collectors.joining(" "));
@@ -87,7 +87,8 @@ final class DriverChecks {
   static void requireCollective(
       String group, List<? extends ActorHandle<? extends CollectiveActor>> actorsInRankOrder) {
     for (int rank = 0; rank < actorsInRankOrder.size(); rank++) {
-      Class<?> type = classOf(actorsInRankOrder.get(rank));
+      Class<?> type =
+          classOf(actorsInRankOrder.get(rank), Thread.currentThread().getContextClassLoader());
       if (type != null && !CollectiveActor.class.isAssignableFrom(type)) {
         throw new IllegalArgumentException(
             String.format(
@@ -97,6 +98,25 @@ final class DriverChecks {
                 group,
                 type.getName()));
       }
+    }
+  }
+
+  /**
+   * Checks that an actor's class is a given one, as far as the class is known.
+   *
+   * @param name the actor's name, for the message
+   * @throws IllegalArgumentException if the actor is known to be of another class
+   */
+  static void requireType(Class<?> wanted, String name, ActorHandle<?> actor) {
+    Class<?> type = classOf(actor, wanted.getClassLoader());
+    if (type != null && !wanted.isAssignableFrom(type)) {
+      throw new IllegalArgumentException(
+          String.format(
+              Locale.ROOT,
+              "actor '%s' is of %s, not of %s",
+              name,
+              type.getName(),
+              wanted.getName()));
     }
   }
 
@@ -151,8 +171,8 @@ final class DriverChecks {
     return Objects.requireNonNull(dead.get());
   }
 
-  /** The class of an actor, if Ray tells it and this process has it. */
-  private static @Nullable Class<?> classOf(Object actor) {
+  /** The class of an actor, if Ray tells it and the loader finds it. */
+  private static @Nullable Class<?> classOf(Object actor, @Nullable ClassLoader loader) {
     try {
       for (Class<?> type = actor.getClass(); type != null; type = type.getSuperclass()) {
         if (type.getName().equals("io.ray.runtime.actor.NativeActorHandle")) {
@@ -162,8 +182,7 @@ final class DriverChecks {
           descriptor.setAccessible(true);
           id.setAccessible(true);
           List<?> names = (List<?>) descriptor.invoke(null, id.get(actor));
-          return Class.forName(
-              (String) names.get(0), false, Thread.currentThread().getContextClassLoader());
+          return Class.forName((String) names.get(0), false, loader);
         }
       }
     } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {

@@ -12,8 +12,8 @@ class NamedActorsTest {
   @Test
   void whatWasFoundIsKeptWhileItMayLive() {
     try (StubRay ray = new StubRay()) {
-      RayActorGroup.find("tp", 2);
-      RayActorGroup<CollectiveActor> group = RayActorGroup.find("tp", 1);
+      RayActorGroup.find(CollectiveActor.class, "tp", 2);
+      RayActorGroup<CollectiveActor> group = RayActorGroup.find(CollectiveActor.class, "tp", 1);
       System.gc();
       assertThat(ray.found).hasSize(3).noneMatch(handle -> handle.refersTo(null));
       group.kill();

@@ -134,8 +134,8 @@ class PlacementTest {
   @Test
   void theTimeThatActorsHadToStartIsSaid() {
     Duration timeout = Duration.ofSeconds(60);
-    assertThat(RayActorGroup.within(timeout.minusNanos(1), timeout)).isEqualTo("60 s");
-    assertThat(RayActorGroup.within(Duration.ofMillis(2_300), timeout))
+    assertThat(ActorCreation.within(timeout.minusNanos(1), timeout)).isEqualTo("60 s");
+    assertThat(ActorCreation.within(Duration.ofMillis(2_300), timeout))
         .isEqualTo("3 s, which free names and room for them had left of 60 s");
   }
 }

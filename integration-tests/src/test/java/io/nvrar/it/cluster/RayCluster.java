@@ -179,7 +179,7 @@ public final class RayCluster implements AutoCloseable {
   /** Four actors for the tests that leave them alive and free of groups. */
   public synchronized List<ActorHandle<Probe>> probes() {
     if (probes == null) {
-      probes = RayActorGroup.create(Probe::new, 4, RayActorGroup.Options.gpus(1));
+      probes = RayActorGroup.builder(Probe::new).gpus(1).create(4);
     }
     return probes.handles();
   }

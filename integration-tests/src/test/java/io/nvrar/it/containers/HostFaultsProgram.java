@@ -10,7 +10,6 @@ import io.nvrar.it.actors.Call;
 import io.nvrar.it.actors.Calls;
 import io.nvrar.it.actors.Collective;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
@@ -196,8 +195,12 @@ final class HostFaultsProgram {
   private void detached() throws InterruptedException {
     List<ActorHandle<Witness>> all = new ArrayList<>();
     for (String host : hosts) {
-      Options options = options().resource(host, 1).name("detached-" + host).detached();
-      all.addAll(RayActorGroup.create(Witness::new, 2, options).handles());
+      RayActorGroup.Builder<Witness> witnesses =
+          configured(RayActorGroup.builder(Witness::new))
+              .resource(host, 1)
+              .name("detached-" + host)
+              .detached();
+      all.addAll(witnesses.create(2).handles());
     }
     RayCollectiveGroup group = RayCollectives.createGroup(GROUP, all, config());
     startToWatch(all);
@@ -208,7 +211,9 @@ final class HostFaultsProgram {
 
   private void afterwards() {
     List<RayActorGroup<Witness>> found =
-        hosts.stream().map(host -> RayActorGroup.<Witness>find("detached-" + host, 2)).toList();
+        hosts.stream()
+            .map(host -> RayActorGroup.find(Witness.class, "detached-" + host, 2))
+            .toList();
     List<ActorHandle<Witness>> all =
         found.stream().flatMap(actors -> actors.handles().stream()).toList();
     Calls.all(all, actor -> actor.task(Witness::sight).remote()).forEach(seen -> say("rank", seen));
@@ -226,10 +231,11 @@ final class HostFaultsProgram {
 
   private List<ActorHandle<Witness>> fresh(String host, int count) {
     RayActorGroup<Witness> actors =
-        RayActorGroup.createByRank(
-            rank -> Ray.actor(Witness::new).setMaxConcurrency(tasksAtOnce),
-            count,
-            options().resource(host, 1));
+        configured(
+                RayActorGroup.builderByRank(
+                    rank -> Ray.actor(Witness::new).setMaxConcurrency(tasksAtOnce)))
+            .resource(host, 1)
+            .create(count);
     created.add(actors);
     return actors.handles();
   }
@@ -263,11 +269,9 @@ final class HostFaultsProgram {
     return GroupConfig.builder().heartbeatLimit(heartbeatLimit).build();
   }
 
-  private static Options options() {
-    return list("jvm").stream()
-        .reduce(
-            Options.gpus(1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1"),
-            Options::jvmOption,
-            (one, other) -> one);
+  private static RayActorGroup.Builder<Witness> configured(RayActorGroup.Builder<Witness> actors) {
+    actors.gpus(1).heap("128m").jvmOption("-XX:TieredStopAtLevel=1");
+    list("jvm").forEach(actors::jvmOption);
+    return actors;
   }
 }

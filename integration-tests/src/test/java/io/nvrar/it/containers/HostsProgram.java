@@ -15,7 +15,6 @@ import io.nvrar.it.actors.Calls;
 import io.nvrar.it.actors.Collective;
 import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.ActorHandle;
@@ -212,13 +211,12 @@ final class HostsProgram {
   }
 
   private static void nodes() {
-    Options options = options();
-    runs(4, options.nodes(2));
-    runs(5, options.spread());
-    runs(3, options.pack());
-    runs(6, options.pack());
-    runs(4, options(0.6).nodes(2)); // two on a host take a GPU each
-    try (RayActorGroup<Probe> three = RayActorGroup.create(Probe::new, 3, options.nodes(3))) {
+    runs(4, probes().nodes(2));
+    runs(5, probes().spread());
+    runs(3, probes().pack());
+    runs(6, probes().pack());
+    runs(4, probes().gpus(0.6).nodes(2)); // two on a host take a GPU each
+    try (RayActorGroup<Probe> three = probes().nodes(3).create(3)) {
       say("created", three.handles());
     } catch (IllegalStateException e) {
       say("refused", String.valueOf(e.getMessage()));
@@ -334,12 +332,11 @@ final class HostsProgram {
 
   /** On three hosts of 4 GPUs. */
   private static void divided() {
-    Options options = options();
-    runs(3, options.spread());
-    runs(5, options.spread());
-    runs(4, options.pack());
-    runs(5, options.pack());
-    runs(7, options.nodes(3));
+    runs(3, probes().spread());
+    runs(5, probes().spread());
+    runs(4, probes().pack());
+    runs(5, probes().pack());
+    runs(7, probes().nodes(3));
   }
 
   /**
@@ -373,9 +370,9 @@ final class HostsProgram {
     }
   }
 
-  private static void runs(int count, Options options) {
+  private static void runs(int count, RayActorGroup.Builder<Probe> probes) {
     awaitEmpty();
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, count, options)) {
+    try (RayActorGroup<Probe> actors = probes.create(count)) {
       say("runs", runs(Ray.get(actors.callAll(Probe::host))));
       sum("nodes", actors.handles());
     }
@@ -444,14 +441,13 @@ final class HostsProgram {
   }
 
   private static RayActorGroup<Probe> actorsOn(String host, int count) {
-    return RayActorGroup.create(Probe::new, count, options().resource(host, 1));
+    return probes().resource(host, 1).create(count);
   }
 
-  private static Options options() {
-    return options(1);
-  }
-
-  private static Options options(double gpus) {
-    return Options.gpus(gpus).heap("128m").jvmOption("-XX:TieredStopAtLevel=1");
+  private static RayActorGroup.Builder<Probe> probes() {
+    return RayActorGroup.builder(Probe::new)
+        .gpus(1)
+        .heap("128m")
+        .jvmOption("-XX:TieredStopAtLevel=1");
   }
 }

@@ -2,7 +2,6 @@ package io.nvrar.it.drivers;
 
 import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.ray.api.Ray;
 import java.io.IOException;
 import java.util.stream.Collectors;
@@ -19,10 +18,13 @@ public final class DetachingDriver {
   public static void main(String[] args) throws IOException {
     Ray.init();
     // Ray 2.39's raylet dies where it has an idle worker of another driver with the same options.
-    Options options = Options.gpus(1).jvmOption("-Dnvrar.it.driver=" + args[0]);
-    try (RayActorGroup<Probe> actors =
-        RayActorGroup.create(
-            Probe::new, Integer.parseInt(args[1]), options.name(args[0]).detached())) {
+    RayActorGroup.Builder<Probe> probes =
+        RayActorGroup.builder(Probe::new)
+            .gpus(1)
+            .jvmOption("-Dnvrar.it.driver=" + args[0])
+            .name(args[0])
+            .detached();
+    try (RayActorGroup<Probe> actors = probes.create(Integer.parseInt(args[1]))) {
       System.out.println(
           ACTORS
               + Ray.get(actors.callAll(Probe::pid)).stream()

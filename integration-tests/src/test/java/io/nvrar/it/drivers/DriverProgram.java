@@ -2,7 +2,6 @@ package io.nvrar.it.drivers;
 
 import io.nvrar.it.actors.Probe;
 import io.nvrar.ray.RayActorGroup;
-import io.nvrar.ray.RayActorGroup.Options;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.ray.api.Ray;
@@ -19,7 +18,7 @@ public final class DriverProgram {
 
   public static void main(String[] args) {
     Ray.init();
-    try (RayActorGroup<Probe> actors = RayActorGroup.create(Probe::new, 3, Options.gpus(1));
+    try (RayActorGroup<Probe> actors = RayActorGroup.builder(Probe::new).gpus(1).create(3);
         RayCollectiveGroup group = RayCollectives.createGroup("orphans", actors.handles())) {
       List<Long> pids = Ray.get(actors.callAll(Probe::pid));
       System.out.println(
