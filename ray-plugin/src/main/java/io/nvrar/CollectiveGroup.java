@@ -2,6 +2,8 @@ package io.nvrar;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -30,9 +32,19 @@ import org.jspecify.annotations.Nullable;
  * {@link #failure}, {@link #throwIfFailed}, {@link #health}, {@link #statistics} and {@link
  * #writeFlightRecord} may be called at any time, by any thread.
  *
- * <p><b>Interrupts.</b> An interrupt shortens no call and no {@link #close}; {@link #abort(String)}
- * does. It ends {@link #split} and {@link #newGroup}, which then fail this group for all members.
- * The thread's interrupt flag is kept.
+ * <p><b>Interrupts.</b> The thread's interrupt flag is kept in every case. What an interrupt does
+ * depends on the call:
+ *
+ * <ul>
+ *   <li>Collectives, {@link #barrier}, transfers and {@link #batch} are not shortened, and neither
+ *       are waits for a stream or an event. {@link #abort(String)} from another thread ends them.
+ *   <li>{@link #split} and {@link #newGroup} end with a {@link CollectiveException}. This group
+ *       then fails for all members, because they wait for this member's next step.
+ *   <li>{@link #close()} and {@link #close(Duration)} are not shortened, because leaving early
+ *       would end calls of the other members. Use a shorter limit instead.
+ *   <li>{@link #health}, {@link #failure}, {@link #throwIfFailed}, {@link #addFailureListener},
+ *       {@link #statistics} and {@link #writeFlightRecord} are not shortened either.
+ * </ul>
  *
  * <p><b>Errors.</b> A failure of enqueued GPU work is thrown by the next call, and by waits for the
  * stream ({@link DeviceStream}). A bad argument throws an {@link IllegalArgumentException} and
@@ -353,7 +365,7 @@ public interface CollectiveGroup extends AutoCloseable {
    * @param key determines the ranks in the new group: ascending by key, equal keys by the rank in
    *     this group. If the new group spans hosts, the ranks of each host are consecutive, with the
    *     hosts in the order of their first ranks
-   * @return this process's member of the new group; null if {@code color} is negative
+   * @return this process's member of the new group; empty if {@code color} is negative
    * @throws CollectiveTimeoutException if a member did not call split within the join timeout,
    *     which fails this group; or if a member did not join the new group within another join
    *     timeout, which does not
@@ -363,7 +375,7 @@ public interface CollectiveGroup extends AutoCloseable {
    * @throws IllegalStateException if this group is closed, or another split of it is running on
    *     this member
    */
-  @Nullable CollectiveGroup split(int color, int key);
+  Optional<CollectiveGroup> split(int color, int key);
 
   /**
    * Creates a new group of some members of this one. Every member must call it with the same ranks,
@@ -378,7 +390,7 @@ public interface CollectiveGroup extends AutoCloseable {
    * @param ranks the members of the new group, by their ranks in this group: the first listed
    *     becomes rank 0, the second rank 1, and so on. If they are on several hosts, those of each
    *     host should be listed together; otherwise they move up to the first of their host
-   * @return this process's member of the new group; null if this rank is not listed
+   * @return this process's member of the new group; empty if this rank is not listed
    * @throws IllegalArgumentException if {@code ranks} is empty, lists a rank twice, or lists a rank
    *     that this group does not have; nothing has happened then, and this member may call again
    * @throws GroupMismatchException if members pass different ranks, or call {@link #split} instead;
@@ -387,7 +399,7 @@ public interface CollectiveGroup extends AutoCloseable {
    * @throws IllegalStateException if this group is closed, or a split of it is running on this
    *     member
    */
-  @Nullable CollectiveGroup newGroup(int... ranks);
+  Optional<CollectiveGroup> newGroup(int... ranks);
 
   /**
    * What this member knows about the group's ranks. Asks the ranks on other hosts for their last
@@ -493,18 +505,35 @@ public interface CollectiveGroup extends AutoCloseable {
   /** Whether {@link #close} was called on this member, or the driver destroyed the group. */
   boolean isClosed();
 
-  /**
-   * Leaves the group in order: waits until all members close, at most the join timeout, and frees
-   * this member's resources. Work that has not ended by then is aborted, which takes at most
-   * another 12 s, or 18 s on rank 0, which also ends the rendezvous. If the group has failed, its
-   * resources are freed without waiting. Idempotent. Does not throw the group's failure. An
-   * interrupt does not shorten it, because that would end calls of the other members; the thread's
-   * interrupt flag is kept.
-   *
-   * <p>The peers see an orderly close even if an exception leaves a try-with-resources statement:
-   * their next call fails because this rank "closed the group", without the reason. To report the
-   * reason, call {@link #abort(Throwable)} first.
-   */
+  /** {@link #close(Duration)} with {@link GroupConfig#joinTimeout} as the limit. */
   @Override
   void close();
+
+  /**
+   * Leaves the group and frees this member's resources. Does not throw the group's failure.
+   * Idempotent.
+   *
+   * <p><b>Order.</b> This member accepts no more calls and announces its close to the others. It
+   * waits at most {@code limit} until all members have closed, so that their last calls can
+   * complete. Then it leaves. A failed group has no order: the resources are freed without waiting
+   * for the others.
+   *
+   * <p><b>Duration.</b> A call of this member that still runs after the limit is aborted, and with
+   * it the same call of the other members. Work that was enqueued on a GPU before an orderly close
+   * has another 8 s to complete. Freeing takes at most another 12 s, or 18 s on rank 0, which also
+   * ends the rendezvous. So the limit does not bound the whole call. If several threads close the
+   * group, the shortest limit counts.
+   *
+   * <p><b>Interrupts.</b> An interrupt does not shorten the wait, because leaving early would end
+   * calls of the other members. The thread's interrupt flag is kept. An interrupted close is
+   * announced like any other.
+   *
+   * <p><b>Exceptions.</b> The peers see an orderly close even if an exception leaves a
+   * try-with-resources statement: their next call fails because this rank "closed the group",
+   * without the reason. To report the reason, call {@link #abort(Throwable)} first.
+   *
+   * @param limit how long to wait for the other members, 1 ms to 1 day
+   * @throws IllegalArgumentException if {@code limit} is out of range; the group is not closed then
+   */
+  void close(Duration limit);
 }

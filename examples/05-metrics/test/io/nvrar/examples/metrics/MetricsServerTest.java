@@ -120,7 +120,7 @@ class MetricsServerTest {
             .allSatisfy(query -> assertThat(metrics(query)).as(query).isNotEmpty());
       }
       assertThatThrownBy(() -> get(client, page)).isInstanceOf(ConnectException.class);
-      Future<?> closing = threads.submit(group::close);
+      Future<?> closing = threads.submit(() -> group.close());
       peer.get().close();
       closing.get();
     } finally {

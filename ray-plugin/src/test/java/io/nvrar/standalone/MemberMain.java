@@ -11,7 +11,6 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Base64;
-import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -76,7 +75,7 @@ final class MemberMain {
     try (CollectiveGroup group = Members.join(ticket, rank)) {
       say("JOINED " + ProcessHandle.current().pid());
       if (mode.equals("split")) {
-        try (CollectiveGroup half = Objects.requireNonNull(group.split(rank / 2, 0))) {
+        try (CollectiveGroup half = group.split(rank / 2, 0).orElseThrow()) {
           say("SPLIT " + half.name());
           work(half, "loop");
         }

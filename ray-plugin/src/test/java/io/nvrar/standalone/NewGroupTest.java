@@ -25,7 +25,7 @@ class NewGroupTest {
     List<@Nullable CollectiveGroup> children =
         Collections.synchronizedList(
             new ArrayList<>(Collections.nCopies(members.groups.size(), null)));
-    members.onAll(group -> children.set(group.rank(), group.newGroup(ranks)));
+    members.onAll(group -> children.set(group.rank(), group.newGroup(ranks).orElse(null)));
     return children;
   }
 

@@ -73,7 +73,7 @@ final class SecretsMain {
     try (CollectiveGroup group = Groups.join(given, rank);
         DeviceBuffer buffer = group.device().allocate(DataType.FLOAT32, 8)) {
       group.allReduce(buffer);
-      CollectiveGroup half = Objects.requireNonNull(group.split(0, rank));
+      CollectiveGroup half = group.split(0, rank).orElseThrow();
       half.barrier();
       if (rank == 0) {
         Object splitting = field(field(half, "member"), "splitting");

@@ -46,7 +46,9 @@ class SplitTest {
         group ->
             children.set(
                 group.rank(),
-                group.split(color.applyAsInt(group.rank()), key.applyAsInt(group.rank()))));
+                group
+                    .split(color.applyAsInt(group.rank()), key.applyAsInt(group.rank()))
+                    .orElse(null)));
     return children;
   }
 

@@ -97,8 +97,7 @@ public class Probe implements CollectiveActor {
    */
   public String sumOfHalf(String name) {
     CollectiveGroup group = RayCollectives.group(name);
-    try (CollectiveGroup half =
-        Objects.requireNonNull(group.split(group.rank() % 2, -group.rank()))) {
+    try (CollectiveGroup half = group.split(group.rank() % 2, -group.rank()).orElseThrow()) {
       return sumOfRanks(group, half);
     }
   }
@@ -109,7 +108,7 @@ public class Probe implements CollectiveActor {
    */
   public String sumOfMixed(String name) {
     CollectiveGroup group = RayCollectives.group(name);
-    try (CollectiveGroup mixed = Objects.requireNonNull(group.newGroup(3, 0, 2, 1))) {
+    try (CollectiveGroup mixed = group.newGroup(3, 0, 2, 1).orElseThrow()) {
       return sumOfRanks(group, mixed);
     }
   }

@@ -25,8 +25,10 @@ import io.nvrar.internal.wire.GroupSpec;
 import io.nvrar.internal.wire.Hosts;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Locale;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
@@ -217,15 +219,15 @@ public final class MemberGroup implements CollectiveGroup {
   }
 
   @Override
-  public @Nullable CollectiveGroup split(int color, int key) {
+  public Optional<CollectiveGroup> split(int color, int key) {
     gate.refuseInBatch("split");
-    return member.split(color, key, device.ordinal());
+    return Optional.ofNullable(member.split(color, key, device.ordinal()));
   }
 
   @Override
-  public @Nullable CollectiveGroup newGroup(int... ranks) {
+  public Optional<CollectiveGroup> newGroup(int... ranks) {
     gate.refuseInBatch("newGroup");
-    return member.newGroup(ranks, device.ordinal());
+    return Optional.ofNullable(member.newGroup(ranks, device.ordinal()));
   }
 
   @Override
@@ -298,7 +300,15 @@ public final class MemberGroup implements CollectiveGroup {
     close(spec.config().joinTimeout().toNanos());
   }
 
-  /** {@link #close()} that waits for this long for the other members. */
+  @Override
+  public void close(Duration limit) {
+    if (limit.compareTo(Duration.ofMillis(1)) < 0 || limit.compareTo(Duration.ofDays(1)) > 0) {
+      throw new IllegalArgumentException("limit is " + limit + ", must be 1 ms to 1 day");
+    }
+    close(limit.toNanos());
+  }
+
+  /** {@link #close(Duration)} without a least limit. */
   void close(long orderlyNanos) {
     MemberClose closing = member.closing();
     if (isLeft.compareAndSet(false, true)) {

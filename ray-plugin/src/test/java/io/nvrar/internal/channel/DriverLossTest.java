@@ -21,7 +21,6 @@ import io.nvrar.standalone.TestBackend;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -137,8 +136,8 @@ class DriverLossTest {
   @Test
   void aGroupThatWasSplitFromItGoesToo() throws Exception {
     ForkedMember driver = joinTwo();
-    Future<CollectiveGroup> other = threads.submit(() -> members.get(0).split(0, 0));
-    CollectiveGroup child = Objects.requireNonNull(members.get(1).split(0, 0));
+    Future<CollectiveGroup> other = threads.submit(() -> members.get(0).split(0, 0).orElseThrow());
+    CollectiveGroup child = members.get(1).split(0, 0).orElseThrow();
     members.add(other.get());
     members.add(child);
     driver.kill();
@@ -161,7 +160,7 @@ class DriverLossTest {
   void aGroupThatWasSplitFromOneWithoutRankZeroGoesTooThoughItsOwnRankZeroLives() throws Exception {
     ForkedMember zero = forks.add(ForkedMember.create("driven", 2, 5000, "split"));
     members.add(Groups.joinObserved(zero.ticket(), 1, TestBackend.ordinal(1)));
-    members.add(Objects.requireNonNull(members.get(0).split(0, -1)));
+    members.add(members.get(0).split(0, -1).orElseThrow());
     assertThat(members.get(1).rank()).isZero();
     zero.expect("SPLIT");
     zero.kill();
@@ -177,8 +176,9 @@ class DriverLossTest {
         threads.submit(() -> Groups.joinObserved(ticket, 1, TestBackend.ordinal(1)));
     members.add(Groups.joinObserved(ticket, 2, TestBackend.ordinal(2)));
     members.add(joining.get());
-    Future<CollectiveGroup> splitting = threads.submit(() -> members.get(1).split(0, 0));
-    CollectiveGroup alone = Objects.requireNonNull(members.get(0).split(1, 0));
+    Future<CollectiveGroup> splitting =
+        threads.submit(() -> members.get(1).split(0, 0).orElseThrow());
+    CollectiveGroup alone = members.get(0).split(1, 0).orElseThrow();
     members.add(alone);
     members.add(splitting.get());
     zero.expect("SPLIT");
@@ -195,7 +195,7 @@ class DriverLossTest {
     ForkedMember zero = forks.add(ForkedMember.create("driven", 2, 5000, "split"));
     CollectiveGroup parent = Groups.joinObserved(zero.ticket(), 1, TestBackend.ordinal(1));
     members.add(parent);
-    CollectiveGroup child = Objects.requireNonNull(parent.split(0, -1));
+    CollectiveGroup child = parent.split(0, -1).orElseThrow();
     members.add(child);
     zero.expect("SPLIT");
     child.abort("a test"); // so that rank 0 closes both

@@ -146,7 +146,8 @@ class BrokenLinkTest {
     Duration limit = groups.get(0).config().heartbeatLimit();
     List<Future<?>> closing = new ArrayList<>();
     for (int end : List.of(1, 2)) {
-      closing.add(threads.submit(groups.get(end)::close));
+      CollectiveGroup group = groups.get(end);
+      closing.add(threads.submit(() -> group.close()));
     }
     Thread.sleep(100);
     long start = System.nanoTime();
@@ -177,7 +178,7 @@ class BrokenLinkTest {
 
   @Test
   void aLinkThatEndsWithTheGroupIsNoFailure() throws Exception {
-    Future<?> closing = threads.submit(groups.get(2)::close);
+    Future<?> closing = threads.submit(() -> groups.get(2).close());
     Thread.sleep(100);
     LinkLoss links = gate(1).failures().links();
     long start = System.nanoTime();

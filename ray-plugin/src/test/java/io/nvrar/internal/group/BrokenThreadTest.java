@@ -164,7 +164,7 @@ class BrokenThreadTest {
   void anErrorAfterAFailureStillEndsTheGroupsThatTheDriverCannotReachAnyMore() {
     GroupTicket ticket = Groups.createTicket("broken", 1, CONFIG, Members.HOST);
     try (CollectiveGroup parent = Members.join(ticket, 0);
-        CollectiveGroup child = requireNonNull(parent.newGroup(0))) {
+        CollectiveGroup child = parent.newGroup(0).orElseThrow()) {
       Member member = ((MemberGroup) parent).member();
       member.setDriven();
       parent.abort("by a test");

@@ -186,7 +186,7 @@ class JoinTest {
       Members.barrier(one);
       barrier.get();
     } finally {
-      Future<?> closing = threads.submit(zero::close);
+      Future<?> closing = threads.submit(() -> zero.close());
       one.close();
       closing.get();
     }

@@ -30,7 +30,6 @@ import io.nvrar.standalone.TestBackend;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -53,10 +52,10 @@ class SplitLifeTest {
   void endAll() throws Exception {
     List<Future<?>> closing = new ArrayList<>();
     for (CollectiveGroup group : halves) {
-      closing.add(threads.submit(group::close));
+      closing.add(threads.submit(() -> group.close()));
     }
     for (CollectiveGroup group : worlds) {
-      closing.add(threads.submit(group::close));
+      closing.add(threads.submit(() -> group.close()));
     }
     for (Future<?> close : closing) {
       close.get();
@@ -76,7 +75,7 @@ class SplitLifeTest {
           threads.submit(
               () -> {
                 CollectiveGroup world = Members.join(ticket, rank);
-                return new Joined(world, Objects.requireNonNull(world.split(rank / 2, 0)));
+                return new Joined(world, world.split(rank / 2, 0).orElseThrow());
               }));
     }
     for (Future<Joined> joined : joining) {
@@ -330,7 +329,7 @@ class SplitLifeTest {
         Future<?> splitting =
             threads.submit(
                 () -> {
-                  try (CollectiveGroup half = Objects.requireNonNull(world.split(0, 0))) {
+                  try (CollectiveGroup half = world.split(0, 0).orElseThrow()) {
                     while (true) {
                       half.barrier();
                     }

@@ -148,7 +148,7 @@ final class MemberRun {
     step = 0;
     announce();
     int color = how.colors().get(rank);
-    try (CollectiveGroup child = group.split(color, how.keys().get(rank))) {
+    try (CollectiveGroup child = group.split(color, how.keys().get(rank)).orElse(null)) {
       List<Integer> members = color < 0 ? List.of() : how.groupOf(rank, plan.hosts());
       if (child == null
           ? !members.isEmpty()

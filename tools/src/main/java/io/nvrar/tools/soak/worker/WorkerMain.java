@@ -24,7 +24,6 @@ import java.io.InputStreamReader;
 import java.io.PrintWriter;
 import java.util.Base64;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -95,7 +94,7 @@ public final class WorkerMain {
       for (int i = 0; i < WARM_UP_CALLS; i++) {
         CheckedCall.run(group, CallSpec.draw(dice, alone, backend), alone);
       }
-      try (CollectiveGroup child = Objects.requireNonNull(group.split(0, 0))) {
+      try (CollectiveGroup child = group.split(0, 0).orElseThrow()) {
         CheckedCall.run(child, CallSpec.draw(dice, alone, backend), alone);
       }
       observer.destroy();
