@@ -4,7 +4,9 @@
 
 typedef struct Module {
   Object object;
-  int is_bench;  // its functions are the benchmark's, beside which no other group waits
+  int is_bench;         // its functions are the benchmark's, beside which no other group waits
+  int parameter_count;  // -1: not to be told
+  int parameter_bytes[4];
 } Module;
 
 enum { kSharedOfABlock = 57344, kOwnShared = 6152, kReservedShared = 1024 };
@@ -32,7 +34,23 @@ CUresult cuModuleGetFunction(Module** function, Module* module, const char* name
   REQUIRE(lives(module, kModule) && name[0] != '\0', kInvalidHandle);
   REQUIRE(setting("STUB_CUDA_OLD_PTX", 0) == 0 || strstr(name, "_programmatic") == NULL, kNotFound);
   module->is_bench = strncmp(name, "nvrar_bench_", strlen("nvrar_bench_")) == 0;
+  const char* params = strstr(name, "_params_");
+  module->parameter_count =
+      params == NULL ? -1
+                     : sscanf(params, "_params_%d_%d_%d_%d", &module->parameter_bytes[0], &module->parameter_bytes[1],
+                              &module->parameter_bytes[2], &module->parameter_bytes[3]);
   *function = module;
+  return leave(kSuccess);
+}
+
+// Of a kernel whose name has them: nvrar_bench_params_8_4 has two.
+CUresult cuFuncGetParamInfo(Module* function, size_t index, size_t* offset, size_t* size) {
+  ENTER(1);
+  REQUIRE(lives(function, kModule), kInvalidHandle);
+  REQUIRE(function->parameter_count >= 0, kNotSupported);
+  REQUIRE(index < (size_t)function->parameter_count, kInvalidValue);
+  *offset = 8 * index;
+  *size = (size_t)function->parameter_bytes[index];
   return leave(kSuccess);
 }
 

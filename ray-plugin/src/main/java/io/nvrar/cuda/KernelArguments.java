@@ -1,16 +1,20 @@
 package io.nvrar.cuda;
 
+import io.nvrar.Backend;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.internal.binding.NativeMemory;
+import io.nvrar.internal.device.host.HostDevice;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The arguments of a {@link CudaKernel}'s launch, laid out as C lays out the kernel's parameters.
  * {@link #parameter} begins each parameter, and the methods behind it add its fields: one field for
- * a plain parameter, several for a struct. A field begins at a multiple of its size.
+ * a plain parameter, several for a struct. A field begins at a multiple of its size. Values of 8
+ * and 16 bits are structs of such bytes ({@link #struct}).
  *
  * <pre>{@code
  * // __global__ void scale(float* values, struct { float factor; int count; } how)
@@ -41,6 +45,10 @@ public final class KernelArguments {
   private final long startsAddress = NativeMemory.addressOf(starts);
   private final int[] sizes = new int[MAX_PARAMETERS];
   private int count;
+
+  /** The bytes of the parameters before the last one. */
+  private int before;
+
   private int begin;
   private int alignment;
 
@@ -51,6 +59,7 @@ public final class KernelArguments {
   public KernelArguments clear() {
     bytes.clear();
     count = 0;
+    before = 0;
     begin = 0;
     return this;
   }
@@ -65,6 +74,7 @@ public final class KernelArguments {
       throw new IllegalStateException("a launch has at most " + MAX_PARAMETERS + " parameters");
     }
     endParameter();
+    before += count == 0 ? 0 : sizes[count - 1];
     begin = align(ALIGNMENT, 0);
     alignment = 1;
     starts.putLong(count * Long.BYTES, address + begin);
@@ -99,9 +109,18 @@ public final class KernelArguments {
   /**
    * Adds a pointer to a buffer's first element; null for a null pointer. The buffer must stay open
    * until the kernel has run, and in a captured graph as long as the graph.
+   *
+   * @throws IllegalArgumentException if the buffer is host memory that is not pinned
    */
   public KernelArguments pointer(@Nullable DeviceBuffer buffer) {
-    return int64(buffer == null ? 0 : buffer.address());
+    if (buffer == null) {
+      return int64(0);
+    }
+    if (buffer.device().backend() == Backend.CPU && !HostDevice.isPinned(buffer)) {
+      throw new IllegalArgumentException(
+          "a kernel needs memory of a GPU or memory that allocatePinned gave, not " + buffer);
+    }
+    return int64(buffer.address());
   }
 
   /**
@@ -141,6 +160,12 @@ public final class KernelArguments {
     return count;
   }
 
+  /** {@code sizeof} each parameter. */
+  int[] sizes() {
+    endParameter();
+    return Arrays.copyOf(sizes, count);
+  }
+
   /** {@code sizeof} a parameter. */
   int size(int parameter) {
     endParameter();
@@ -169,6 +194,9 @@ public final class KernelArguments {
       throw new IllegalStateException("a field has no parameter to belong to");
     }
     int at = align(fieldAlignment, size);
+    if (before + at + size - begin > MAX_BYTES) {
+      throw tooLarge();
+    }
     bytes.position(at + size);
     alignment = Math.max(alignment, fieldAlignment);
     return at;
@@ -182,11 +210,15 @@ public final class KernelArguments {
     }
   }
 
+  private static IllegalStateException tooLarge() {
+    return new IllegalStateException(
+        "the parameters of a launch have at most " + MAX_BYTES + " bytes");
+  }
+
   private int align(int to, int room) {
     int at = (bytes.position() + to - 1) / to * to;
     if (at + room > bytes.capacity()) {
-      throw new IllegalStateException(
-          "the parameters of a launch have at most " + MAX_BYTES + " bytes");
+      throw tooLarge();
     }
     bytes.position(at);
     return at;

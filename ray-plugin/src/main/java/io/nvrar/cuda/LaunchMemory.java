@@ -28,10 +28,14 @@ final class LaunchMemory {
           .order(ByteOrder.nativeOrder());
   private final long address = NativeMemory.addressOf(memory);
 
-  /** Writes a launch; returns its address, valid as long as this object is reachable. */
+  /**
+   * Writes a launch, unless its values contradict each other; returns its address, valid as long as
+   * this object is reachable.
+   */
   long write(LaunchConfig config, long stream) {
-    memory.putInt(0, config.gridX()).putInt(4, config.gridY()).putInt(8, config.gridZ());
-    memory.putInt(12, config.blockX()).putInt(16, config.blockY()).putInt(20, config.blockZ());
+    config.requireWholeClusters();
+    memory.putInt(0, config.grid(0)).putInt(4, config.grid(1)).putInt(8, config.grid(2));
+    memory.putInt(12, config.block(0)).putInt(16, config.block(1)).putInt(20, config.block(2));
     memory.putInt(SHARED_AT, config.dynamicSharedBytes());
     memory.putLong(STREAM_AT, stream);
     memory.putLong(ATTRIBUTES_AT, address + BYTES);

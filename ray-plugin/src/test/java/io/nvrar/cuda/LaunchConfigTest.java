@@ -14,11 +14,15 @@ class LaunchConfigTest {
   void aLaunchHasTheDriversLayout() {
     long address =
         launch.write(
-            LaunchConfig.of(7, 8, 96).dynamicSharedBytes(1024).cluster(4).programmatic(true),
+            LaunchConfig.of(12, 96)
+                .grid(12, 8, 1)
+                .dynamicSharedBytes(1024)
+                .cluster(4)
+                .programmatic(true),
             0x1122334455667788L);
     ByteBuffer memory = launch.memory();
     assertThat(new int[] {memory.getInt(0), memory.getInt(4), memory.getInt(8)})
-        .containsExactly(7, 8, 1);
+        .containsExactly(12, 8, 1);
     assertThat(new int[] {memory.getInt(12), memory.getInt(16), memory.getInt(20)})
         .containsExactly(96, 1, 1);
     assertThat(memory.getInt(24)).isEqualTo(1024);
@@ -34,7 +38,7 @@ class LaunchConfigTest {
 
   @Test
   void aPlainLaunchHasNoAttributes() {
-    launch.write(LaunchConfig.of(1, 32).cluster(2).programmatic(true), 1);
+    launch.write(LaunchConfig.of(2, 32).cluster(2).programmatic(true), 1);
     launch.write(LaunchConfig.of(1, 32).grid(2, 3, 4).block(5, 6, 7), 1);
     ByteBuffer memory = launch.memory();
     assertThat(memory.getInt(48)).isZero();
@@ -59,5 +63,11 @@ class LaunchConfigTest {
     assertThatThrownBy(() -> LaunchConfig.of(1, 32).dynamicSharedBytes(-1))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage("dynamicSharedBytes is -1, must be at least 0");
+    assertThatThrownBy(() -> LaunchConfig.of(1, 32).block(32, 32, 2))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("a block has 32 x 32 x 2 threads, must be 1024 at most");
+    assertThatThrownBy(() -> launch.write(LaunchConfig.of(7, 32).cluster(4), 1))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("a grid of 7 blocks in x cannot be divided into clusters of 4");
   }
 }

@@ -6,6 +6,7 @@ import com.sun.jna.NativeLibrary;
 import io.nvrar.internal.loading.CudaLibraries;
 import java.nio.Buffer;
 import java.util.Arrays;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Binds the functions of NVIDIA's driver for modules and kernels, because JCuda 12.6 has no
@@ -16,6 +17,9 @@ import java.util.Arrays;
  * in the calling thread's current context.
  */
 public final class KernelBinding {
+  /** {@code CUDA_ERROR_INVALID_VALUE}. */
+  private static final int INVALID_VALUE = 1;
+
   private static final NativeLibrary DRIVER;
 
   static {
@@ -49,26 +53,31 @@ public final class KernelBinding {
       long config, long function, long parameters, long extra);
 
   /**
-   * The sizes in bytes of a kernel's parameters; empty if the driver is older than CUDA 12.4, which
-   * cannot say.
+   * The sizes in bytes of a kernel's parameters; null if the driver cannot say, as those older than
+   * CUDA 12.4.
    *
    * @param most the number of parameters to stop at
    */
-  public static int[] parameterBytes(long function, int most) {
+  public static int @Nullable [] parameterBytes(long function, int most) {
     Function ask;
     try {
       ask = DRIVER.getFunction("cuFuncGetParamInfo");
     } catch (UnsatisfiedLinkError e) {
-      return new int[0];
+      return null;
     }
     int[] sizes = new int[most];
-    int count = 0;
     long[] offset = new long[1];
     long[] size = new long[1];
-    while (count < most
-        && ask.invokeInt(new Object[] {function, (long) count, offset, size}) == 0) {
-      sizes[count++] = (int) size[0];
+    for (int count = 0; count < most; count++) {
+      int status = ask.invokeInt(new Object[] {function, (long) count, offset, size});
+      if (status == INVALID_VALUE) {
+        return Arrays.copyOf(sizes, count); // there is no further one
+      }
+      if (status != 0) {
+        return null;
+      }
+      sizes[count] = (int) size[0];
     }
-    return Arrays.copyOf(sizes, count);
+    return sizes;
   }
 }

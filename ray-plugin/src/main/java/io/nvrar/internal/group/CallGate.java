@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  * stream open while the call uses them. Allocates nothing.
  */
 final class CallGate implements EnqueuedCalls {
-  private final Member member;
+  private final GroupAgent agent;
   private final MemberFailures failure;
   private final NativeCommunicator communicator;
 
@@ -27,7 +27,7 @@ final class CallGate implements EnqueuedCalls {
   private boolean collects;
 
   CallGate(Member member, NativeCommunicator communicator) {
-    this.member = member;
+    agent = member.agent();
     failure = member.failures();
     this.communicator = communicator;
   }
@@ -78,7 +78,7 @@ final class CallGate implements EnqueuedCalls {
 
   /** Throws if no further transfer can be made. */
   void checkTransferable() {
-    member.checkTransferable();
+    failure.check(agent.state(), false);
   }
 
   /**
@@ -88,24 +88,48 @@ final class CallGate implements EnqueuedCalls {
    */
   void enter(Call call) {
     refuseInBatch(call.method());
-    member.enterCall(!call.kind().isTransfer());
+    enter(!call.kind().isTransfer());
+  }
+
+  /** Begins a call of all members; {@link #leave} must follow if this returns. */
+  void enterCollective() {
+    enter(true);
+  }
+
+  private void enter(boolean inCollective) {
+    GroupState seen;
+    do {
+      seen = agent.state();
+      if (!seen.isUnharmed()) {
+        failure.check(seen, inCollective);
+      }
+    } while (!agent.begin(seen));
   }
 
   /** Begins a call that a graph replays; {@link #leave} must follow if this returns. */
   void enterReplay(Call call) {
     refuseReplayInBatch();
-    member.enterCall(!call.kind().isTransfer());
+    enter(!call.kind().isTransfer());
   }
 
   @Override
   public void enter(AsyncStream on) {
     refuseReplayInBatch();
-    member.enterReplay(on);
+    enter(false);
+    boolean isRemembered = false;
+    try {
+      agent.replay(on);
+      isRemembered = true;
+    } finally {
+      if (!isRemembered) {
+        leave(); // there was no memory for it
+      }
+    }
   }
 
   @Override
   public void leave() {
-    member.leaveCall();
+    agent.end();
   }
 
   @Override
@@ -125,7 +149,7 @@ final class CallGate implements EnqueuedCalls {
 
   @Override
   public boolean isOver() {
-    return member.isClosing();
+    return agent.state().isClosing();
   }
 
   private void refuseReplayInBatch() {

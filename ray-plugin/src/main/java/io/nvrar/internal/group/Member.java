@@ -1,7 +1,6 @@
 package io.nvrar.internal.group;
 
 import io.nvrar.CollectiveException;
-import io.nvrar.CollectiveGroup;
 import io.nvrar.GroupHealth;
 import io.nvrar.GroupStatistics;
 import io.nvrar.internal.binding.NativeCommunicator;
@@ -10,7 +9,6 @@ import io.nvrar.internal.call.Obstacles;
 import io.nvrar.internal.channel.ControlChannel;
 import io.nvrar.internal.channel.Heartbeats;
 import io.nvrar.internal.channel.RankZeroView;
-import io.nvrar.internal.device.async.AsyncStream;
 import io.nvrar.internal.group.GroupState.Fact;
 import io.nvrar.internal.wire.Failure;
 import io.nvrar.internal.wire.GroupKeys;
@@ -326,41 +324,9 @@ public final class Member implements ControlChannel.Listener {
 
   // Called by user threads.
 
-  /**
-   * Begins a call: this member does not close in order before {@link #leaveCall}. If no further one
-   * can be made, it throws and nothing has begun.
-   *
-   * @param inCollective false for a transfer, which a closed third rank does not affect
-   */
-  void enterCall(boolean inCollective) {
-    GroupState seen;
-    do {
-      seen = agent.state();
-      failure.check(seen, inCollective);
-    } while (!agent.begin(seen));
-  }
-
-  /** Throws if no further transfer can be made. */
-  void checkTransferable() {
-    failure.check(agent.state(), false);
-  }
-
-  /** Begins the launch of a graph, as a transfer. */
-  void enterReplay(AsyncStream on) {
-    enterCall(false);
-    boolean isRemembered = false;
-    try {
-      agent.replay(on);
-      isRemembered = true;
-    } finally {
-      if (!isRemembered) {
-        leaveCall(); // there was no memory for it
-      }
-    }
-  }
-
-  void leaveCall() {
-    agent.end();
+  /** The owner of its state, which counts its calls. */
+  GroupAgent agent() {
+    return agent;
   }
 
   /** What its calls throw. */
@@ -471,27 +437,9 @@ public final class Member implements ControlChannel.Listener {
     return children;
   }
 
-  /** {@link io.nvrar.CollectiveGroup#newGroup}. */
-  @Nullable CollectiveGroup newGroup(int[] ranks, int deviceOrdinal) {
-    NativeCommunicator comm = communicator();
-    splitting.checkRanks(ranks);
-    enterCall(true);
-    try {
-      return splitting.newGroup(ranks.clone(), comm.lastCollective(), deviceOrdinal);
-    } finally {
-      leaveCall();
-    }
-  }
-
-  /** {@link io.nvrar.CollectiveGroup#split}. */
-  @Nullable CollectiveGroup split(int color, int key, int deviceOrdinal) {
-    NativeCommunicator comm = communicator();
-    enterCall(true);
-    try {
-      return splitting.split(color, key, comm.lastCollective(), deviceOrdinal);
-    } finally {
-      leaveCall();
-    }
+  /** {@link io.nvrar.CollectiveGroup#newGroup} and {@link io.nvrar.CollectiveGroup#split}. */
+  Splitting splitting() {
+    return splitting;
   }
 
   /** {@link io.nvrar.CollectiveGroup#failure}. */

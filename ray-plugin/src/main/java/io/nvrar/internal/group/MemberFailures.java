@@ -200,9 +200,6 @@ final class MemberFailures {
    * @param inCollective false for a transfer, which a closed third rank does not affect
    */
   void check(GroupState seen, boolean inCollective) {
-    if (seen.isUnharmed()) {
-      return;
-    }
     if (seen.isClosedFirst()) {
       throw closed(); // not the peers' failure that followed from this close
     }

@@ -44,6 +44,7 @@ public final class MemberGroup implements CollectiveGroup {
   private final Device device;
   private final DeviceStream stream;
   private final Member member;
+  private final NativeCommunicator communicator;
   private final CallGate gate;
   private final MemberCalls calls;
   private final MemberTransfers transfers;
@@ -66,6 +67,7 @@ public final class MemberGroup implements CollectiveGroup {
     this.backend = backend;
     this.device = device;
     this.member = member;
+    this.communicator = communicator;
     this.hub = hub;
     stream = device.createStream();
     int worldSize = spec.worldSize();
@@ -221,13 +223,27 @@ public final class MemberGroup implements CollectiveGroup {
   @Override
   public Optional<CollectiveGroup> split(int color, int key) {
     gate.refuseInBatch("split");
-    return Optional.ofNullable(member.split(color, key, device.ordinal()));
+    gate.enterCollective();
+    try {
+      return Optional.ofNullable(
+          member.splitting().split(color, key, communicator.lastCollective(), device.ordinal()));
+    } finally {
+      gate.leave();
+    }
   }
 
   @Override
   public Optional<CollectiveGroup> newGroup(int... ranks) {
     gate.refuseInBatch("newGroup");
-    return Optional.ofNullable(member.newGroup(ranks, device.ordinal()));
+    Splitting splitting = member.splitting();
+    splitting.checkRanks(ranks);
+    gate.enterCollective();
+    try {
+      return Optional.ofNullable(
+          splitting.newGroup(ranks.clone(), communicator.lastCollective(), device.ordinal()));
+    } finally {
+      gate.leave();
+    }
   }
 
   @Override

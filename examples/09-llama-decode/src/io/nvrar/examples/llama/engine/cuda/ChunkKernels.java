@@ -273,6 +273,6 @@ final class ChunkKernels {
   }
 
   private LaunchConfig shape(int blocksX, int blocksY, int threads) {
-    return LaunchConfig.of(blocksX, blocksY, threads).programmatic(programmatic);
+    return LaunchConfig.of(blocksX, threads).grid(blocksX, blocksY, 1).programmatic(programmatic);
   }
 }

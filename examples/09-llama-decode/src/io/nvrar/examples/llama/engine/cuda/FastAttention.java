@@ -91,7 +91,7 @@ final class FastAttention {
             .maxDynamicSharedBytes(sharedBytes(MAX_STAGES * stageBytes, MAX_GROUP))
             .allowNonPortableClusters();
     append = image.kernel("llama_append_" + suffix);
-    appendShape = LaunchConfig.of(cache.keyValueHeads(), batch, cache.headSize());
+    appendShape = LaunchConfig.of(1, cache.headSize()).grid(cache.keyValueHeads(), batch, 1);
 
     int tiles = divideUp(context, PagedCache.PAGE_POSITIONS);
     int blocks = maxCluster;

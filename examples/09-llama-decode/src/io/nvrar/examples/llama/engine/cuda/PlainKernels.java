@@ -100,8 +100,7 @@ final class PlainKernels {
         .int32(outputs);
     multiply[choice].launch(
         stream,
-        LaunchConfig.of(
-            divideUp(outputs, BLOCK_OUTPUTS), divideUp(rows, BLOCK_ROWS[choice]), THREADS),
+        grid(divideUp(outputs, BLOCK_OUTPUTS), divideUp(rows, BLOCK_ROWS[choice]), THREADS),
         arguments);
   }
 
@@ -138,8 +137,7 @@ final class PlainKernels {
       return;
     }
     arguments.clear().parameter().pointer(gateUp).pointer(out).int32(shape.width());
-    swiglu.launch(
-        stream, LaunchConfig.of(divideUp(shape.width(), THREADS), rows, THREADS), arguments);
+    swiglu.launch(stream, grid(divideUp(shape.width(), THREADS), rows, THREADS), arguments);
   }
 
   /**
@@ -165,9 +163,7 @@ final class PlainKernels {
         .int32(shape.headSize());
     int threads = divideUp(shape.headSize() / 2, WARP) * WARP;
     rotate.launch(
-        stream,
-        LaunchConfig.of(rows, shape.heads() + 2 * shape.keyValueHeads(), threads),
-        arguments);
+        stream, grid(rows, shape.heads() + 2 * shape.keyValueHeads(), threads), arguments);
   }
 
   /** Attention of what {@link #rotate} has turned. */
@@ -191,7 +187,7 @@ final class PlainKernels {
         .int32(shape.firstKeyValueHead())
         .int32(shape.headsPerKeyValueHead())
         .float32((float) (1 / Math.sqrt(shape.headSize())));
-    attention.launch(stream, LaunchConfig.of(rows, shape.heads() / blockHeads, THREADS), arguments);
+    attention.launch(stream, grid(rows, shape.heads() / blockHeads, THREADS), arguments);
   }
 
   // PagedRows, whose size is a multiple of 8: an address follows.
@@ -211,5 +207,9 @@ final class PlainKernels {
 
   private static int divideUp(int value, int by) {
     return (value + by - 1) / by;
+  }
+
+  private static LaunchConfig grid(int x, int y, int threads) {
+    return LaunchConfig.of(x, threads).grid(x, y, 1);
   }
 }

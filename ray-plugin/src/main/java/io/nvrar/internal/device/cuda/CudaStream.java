@@ -406,6 +406,29 @@ public final class CudaStream implements AsyncStream {
   }
 
   /**
+   * Keeps the stream open for a call to the driver by others; {@link #release} must follow if this
+   * returns. Allocates nothing.
+   *
+   * @param what was called, for the message if the stream is closed
+   * @return the handle
+   */
+  public long retain(String what) {
+    if (!lease.retain()) {
+      throw closedException(what);
+    }
+    boolean isUsable = false;
+    try {
+      requireUsable(what);
+      isUsable = true;
+      return handle;
+    } finally {
+      if (!isUsable) {
+        lease.release();
+      }
+    }
+  }
+
+  /**
    * Enqueues work that no capture may record, by driver calls that do not block. Meanwhile the
    * stream stays open, and no capture begins.
    *

@@ -45,7 +45,9 @@ public final class BufferMemory {
   public static void retain(Call call) {
     for (int i = 0; i < call.size(); i++) {
       try {
-        retainOne(call.buffer(i));
+        if (!isAgain(call, i)) {
+          retainOne(call.buffer(i));
+        }
       } catch (IllegalStateException e) {
         releaseFirst(i, call);
         throw e;
@@ -60,8 +62,15 @@ public final class BufferMemory {
 
   private static void releaseFirst(int count, Call call) {
     for (int i = 0; i < count; i++) {
-      releaseOne(call.buffer(i));
+      if (!isAgain(call, i)) {
+        releaseOne(call.buffer(i));
+      }
     }
+  }
+
+  /** Whether a buffer is the one before it, as in a call in place. */
+  private static boolean isAgain(Call call, int index) {
+    return index > 0 && call.buffer(index) == call.buffer(index - 1);
   }
 
   private static void retainOne(@Nullable DeviceBuffer buffer) {

@@ -9,7 +9,9 @@ import com.sun.management.ThreadMXBean;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
+import io.nvrar.DataType;
 import io.nvrar.Device;
+import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaKernel;
@@ -59,7 +61,8 @@ class StubModuleTest {
         DeviceStream stream = device.createStream()) {
       CudaKernel kernel = module.kernel(NAME);
       arguments.parameter().int64(11).parameter().int32(12);
-      LaunchConfig config = LaunchConfig.of(7, 8, 96).dynamicSharedBytes(1024).programmatic(true);
+      LaunchConfig config =
+          LaunchConfig.of(7, 96).grid(7, 8, 1).dynamicSharedBytes(1024).programmatic(true);
       kernel.launch(stream, config, arguments);
       arguments.clear().parameter().int64(13).parameter().int32(14);
       kernel.launch(stream, LaunchConfig.of(1, 32), arguments);
@@ -181,6 +184,100 @@ class StubModuleTest {
           .hasMessage(sentence);
       assertThatThrownBy(() -> kernel.maxDynamicSharedBytes(1)).hasMessage(sentence);
       assertThatThrownBy(() -> module.kernel(NAME)).hasMessage(sentence);
+    }
+  }
+
+  /** The stub's kernels of such names have parameters of so many bytes. */
+  private static final String OF_TWO = "nvrar_bench_params_8_4";
+
+  @Test
+  void argumentsThatAreNotTheKernelsAreRefusedAtEachLaunch() {
+    StubDriver.Kernel none = (config, parameters) -> 0;
+    StubDriver.kernel(none);
+    try (CudaModule module = CudaModule.load(device, IMAGE);
+        DeviceStream stream = device.createStream()) {
+      CudaKernel kernel = module.kernel(OF_TWO);
+      LaunchConfig config = LaunchConfig.of(1, 32);
+      kernel.launch(stream, config, arguments.parameter().int64(1).parameter().int32(2));
+      arguments.parameter().int64(3).parameter().int32(4); // without clear()
+      assertThatThrownBy(() -> kernel.launch(stream, config, arguments))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage(OF_TWO + " of GPU 0 has 2 parameters, and is given 4");
+      assertThatThrownBy(() -> kernel.launch(stream, config, new KernelArguments()))
+          .hasMessage(OF_TWO + " of GPU 0 has 2 parameters, and is given 0");
+      arguments.clear().parameter().int64(1).parameter().int64(2);
+      assertThatThrownBy(() -> kernel.launch(stream, config, arguments))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("parameter 1 of " + OF_TWO + " of GPU 0 has 4 bytes, and is given 8");
+      // Of this one the stub does not tell, so the first launch does.
+      CudaKernel silent = module.kernel(NAME);
+      silent.launch(stream, config, arguments);
+      assertThatThrownBy(() -> silent.launch(stream, config, new KernelArguments()))
+          .hasMessage(NAME + " of GPU 0 has 2 parameters, and is given 0");
+    } finally {
+      StubDriver.kernel(null);
+      Reference.reachabilityFence(none);
+    }
+  }
+
+  @Test
+  void aStreamThatIsClosedInALaunchLivesUntilItsEnd() {
+    StubDriver.Kernel none = (config, parameters) -> 0;
+    StubDriver.kernel(none);
+    try {
+      CudaModule module = CudaModule.load(device, IMAGE);
+      CudaKernel kernel = module.kernel(NAME);
+      DeviceStream stream = device.createStream();
+      long living = StubDriver.living();
+      StubDriver.Before closes =
+          function -> {
+            if (function.equals("cuLaunchKernelEx")) {
+              stream.close();
+              module.close();
+            }
+          };
+      StubDriver.before(closes);
+      kernel.launch(stream, LaunchConfig.of(1, 32), arguments);
+      assertThat(StubDriver.living())
+          .as("the stream and the module are gone")
+          .isEqualTo(living - 2);
+      assertThatThrownBy(() -> kernel.launch(stream, LaunchConfig.of(1, 32), arguments))
+          .isInstanceOf(IllegalStateException.class)
+          .hasMessage("the module of nvrar_bench_of_test on GPU 0 is closed");
+    } finally {
+      StubDriver.before(null);
+      StubDriver.kernel(null);
+      Reference.reachabilityFence(none);
+    }
+  }
+
+  @Test
+  void anImageThatIsCutShortIsNotGivenToTheDriver() {
+    byte[] elf = new byte[64];
+    elf[0] = 0x7f;
+    elf[1] = 'E';
+    elf[2] = 'L';
+    elf[3] = 'F';
+    elf[40] = 64; // where the section headers begin
+    elf[58] = 64; // the size of one
+    CudaModule.load(device, elf).close();
+    elf[60] = 1; // their number
+    assertThatThrownBy(() -> CudaModule.load(device, elf))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("the image of kernels is cut short: it has 64 bytes, and its header says 128");
+    byte[] fatbin = {0x50, (byte) 0xed, 0x55, (byte) 0xba, 1, 0, 16, 0, 9, 0, 0, 0, 0, 0, 0, 0};
+    assertThatThrownBy(() -> CudaModule.load(device, fatbin))
+        .hasMessage("the image of kernels is cut short: it has 16 bytes, and its header says 25");
+  }
+
+  @Test
+  void hostMemoryThatIsNotPinnedIsNoArgument() {
+    try (DeviceBuffer buffer = Devices.open(Backend.CPU, 0).allocate(DataType.FLOAT32, 4)) {
+      arguments.parameter();
+      assertThatThrownBy(() -> arguments.pointer(buffer))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessageStartingWith(
+              "a kernel needs memory of a GPU or memory that allocatePinned gave, not ");
     }
   }
 
