@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"NoMemory",
                 "STUB_NVSHMEM_FAIL",
                 "malloc",
-                {"3 NVSHMEM has no room for an arena of 1048576 bytes (arenaBytes) on rank 0: the GPU's memory is "
+                {"3 NVSHMEM has no room for an arena of 1048576 bytes (cuda.arenaBytes) on rank 0: the GPU's memory is "
                  "full, or NVSHMEM_SYMMETRIC_SIZE too small"}},
         Failure{"NoPeerAccess",
                 "STUB_NVSHMEM_FAR_PE",
@@ -339,13 +339,13 @@ TEST(NvshmemArena, SaysWhatDoesNotFitAndGivesSlicesAgainOnlyAfterAnOrderlyEnd) {
     const auto refusal = [&](uint64_t bytes) { return error_of([&] { (void)group_of(bytes); }); };
     EXPECT_EQ(
         refusal(kArenaBytes + 1),
-        "4 a group that needs 1048577 bytes on each rank does not fit NVSHMEM's arena of 1048576 bytes (arenaBytes)");
+        "4 a group that needs 1048577 bytes on each rank does not fit NVSHMEM's arena of 1048576 bytes (cuda.arenaBytes)");
     auto half = group_of(kArenaBytes / 2);
     auto other_half = group_of(kArenaBytes / 2);
     EXPECT_EQ(other_half->of(0), half->of(0) + kArenaBytes / 2);
     EXPECT_EQ(
         refusal(1),
-        "4 NVSHMEM's arena of 1048576 bytes (arenaBytes) has no room for a group that needs 1 bytes on each rank: "
+        "4 NVSHMEM's arena of 1048576 bytes (cuda.arenaBytes) has no room for a group that needs 1 bytes on each rank: "
         "free on all of them are at most 0 in one piece");
     const uint64_t at = half->of(0);
     half->ended(GroupEnd::kOrderly);
@@ -514,7 +514,7 @@ TEST(NvshmemPlan, EveryDifferenceBetweenMembersIsRefusedInWords) {
   EXPECT_TRUE(contains(refusal([](MemoryBlob& blob) { blob.world.state = static_cast<cuda::WorldState>(9); }),
                        "is in an unknown state"));
   EXPECT_EQ(refusal([](MemoryBlob& blob) { blob.world.arena_bytes *= 2; }),
-            "5 rank 1 gives NVSHMEM an arena of 2097152 bytes (arenaBytes), this rank (0) one of 1048576");
+            "5 rank 1 gives NVSHMEM an arena of 2097152 bytes (cuda.arenaBytes), this rank (0) one of 1048576");
   EXPECT_EQ(refusal([](MemoryBlob& blob) { blob.world.pe = 2; }),
             "1 ranks 0 and 1 claim to be the same PE of the NVSHMEM world");
   EXPECT_EQ(refusal([](MemoryBlob& blob) { blob.world.pe = 4; }),

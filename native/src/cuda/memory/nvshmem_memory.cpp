@@ -66,7 +66,7 @@ WorldPlan plan_world(const std::vector<MemoryBlob>& blobs, uint32_t rank) {
     }
     if (peer.arena_bytes != own.arena_bytes || peer.size != own.size) {
       throw Error(NVRAR_MISMATCH, "rank " + std::to_string(r) + " gives NVSHMEM an arena of " +
-                                      std::to_string(peer.arena_bytes) + " bytes (arenaBytes), this rank (" +
+                                      std::to_string(peer.arena_bytes) + " bytes (cuda.arenaBytes), this rank (" +
                                       std::to_string(rank) + ") one of " + std::to_string(own.arena_bytes));
     }
     const uint32_t pe = plan.create ? r : peer.pe;
@@ -88,13 +88,13 @@ WorldPlan plan_world(const std::vector<MemoryBlob>& blobs, uint32_t rank) {
   if (bytes > own.arena_bytes) {
     throw Error(NVRAR_UNAVAILABLE, "a group that needs " + std::to_string(bytes) +
                                        " bytes on each rank does not fit NVSHMEM's arena of " +
-                                       std::to_string(own.arena_bytes) + " bytes (arenaBytes)");
+                                       std::to_string(own.arena_bytes) + " bytes (cuda.arenaBytes)");
   }
   plan.units = static_cast<uint32_t>((bytes + unit_bytes - 1) / unit_bytes);
   plan.first_unit = free.first_fit(plan.units);
   if (plan.first_unit == UnitMap::kNone) {
     throw Error(NVRAR_UNAVAILABLE, "NVSHMEM's arena of " + std::to_string(own.arena_bytes) +
-                                       " bytes (arenaBytes) has no room for a group that needs " +
+                                       " bytes (cuda.arenaBytes) has no room for a group that needs " +
                                        std::to_string(bytes) + " bytes on each rank: free on all of them are at most " +
                                        std::to_string(free.longest_run() * unit_bytes) + " in one piece");
   }

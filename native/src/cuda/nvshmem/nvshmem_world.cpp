@@ -217,7 +217,7 @@ NvshmemWorld::Made NvshmemWorld::initialise(const Nvshmem& library, NvshmemInitA
   void* const base = library.nvshmem_malloc(arena_bytes);
   if (base == nullptr) {
     throw refused("NVSHMEM has no room for an arena of " + std::to_string(arena_bytes) +
-                  " bytes (arenaBytes) on rank " + std::to_string(own.rank) +
+                  " bytes (cuda.arenaBytes) on rank " + std::to_string(own.rank) +
                   ": the GPU's memory is full, or NVSHMEM_SYMMETRIC_SIZE too small");
   }
   if (reinterpret_cast<uint64_t>(base) % kAddressAlignment != 0) {

@@ -38,8 +38,10 @@ import org.jspecify.annotations.Nullable;
  * <ul>
  *   <li>Collectives, {@link #barrier}, transfers and {@link #batch} are not shortened, and neither
  *       are waits for a stream or an event. {@link #abort(String)} from another thread ends them.
- *   <li>{@link #split} and {@link #newGroup} end with a {@link CollectiveException}. This group
- *       then fails for all members, because they wait for this member's next step.
+ *   <li>{@link #split} and {@link #newGroup} end with a {@link CollectiveException}. While this
+ *       member agrees with the others on the new groups, this group then fails for all members,
+ *       because they wait for this member's next step; while it joins its new group, that one
+ *       fails.
  *   <li>{@link #close()} and {@link #close(Duration)} are not shortened, because leaving early
  *       would end calls of the other members. Use a shorter limit instead.
  *   <li>{@link #health}, {@link #failure}, {@link #throwIfFailed}, {@link #addFailureListener},

@@ -278,6 +278,7 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
      *     the available resources in the message; if they have not started within {@link #timeout};
      *     or if there is an actor of the same name
      * @throws CollectiveException if an actor died while it started, or the thread was interrupted
+     * @throws RuntimeException what an actor's constructor has thrown
      */
     public RayActorGroup<A> create(int count) {
       return ActorCreation.create(creator, count, settings());

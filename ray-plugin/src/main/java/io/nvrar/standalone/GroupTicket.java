@@ -42,7 +42,7 @@ public final class GroupTicket {
     return TicketCodec.decode(bytes, GroupTicket::new);
   }
 
-  /** The bytes from which {@link #of} makes an equal ticket: a new array, under 4 KiB, secret. */
+  /** The bytes from which {@link #of} makes an equal ticket: a new array, at most 5 KiB, secret. */
   public byte[] toBytes() {
     return TicketCodec.encode(spec, keys);
   }

@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -131,7 +132,7 @@ public final class Groups {
    * waiting there fail. Does nothing for any other ticket.
    */
   public static void discardTicket(GroupTicket ticket) {
-    Rendezvous rendezvous = PENDING.remove(ByteBuffer.wrap(ticket.keys().id()));
+    Rendezvous rendezvous = PENDING.remove(ByteBuffer.wrap(required(ticket).keys().id()));
     if (rendezvous != null) {
       GroupSpec spec = rendezvous.spec();
       rendezvous.discard("the ticket of " + spec.label() + " was discarded");
@@ -165,7 +166,7 @@ public final class Groups {
   }
 
   private static MemberGroup joinAsMember(GroupTicket ticket, int rank, int deviceOrdinal) {
-    GroupSpec spec = ticket.spec();
+    GroupSpec spec = required(ticket).spec();
     GroupKeys keys = ticket.keys();
     if (rank < 0 || rank >= spec.worldSize()) {
       throw new IllegalArgumentException(
@@ -215,7 +216,7 @@ public final class Groups {
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
   public static GroupObserver observe(GroupTicket ticket) {
-    return observe(ticket, ticket.spec().config().joinTimeout());
+    return observe(ticket, required(ticket).spec().config().joinTimeout());
   }
 
   /**
@@ -225,6 +226,13 @@ public final class Groups {
    * @throws CollectiveException if the rendezvous cannot be reached or is closed
    */
   public static GroupObserver observe(GroupTicket ticket, Duration limit) {
-    return DriverObserver.observe(ticket.spec(), ticket.keys(), limit);
+    return DriverObserver.observe(required(ticket).spec(), ticket.keys(), limit);
+  }
+
+  private static GroupTicket required(@Nullable GroupTicket ticket) {
+    if (ticket == null) {
+      throw new IllegalArgumentException("the ticket is null");
+    }
+    return ticket;
   }
 }

@@ -8,6 +8,8 @@ import io.nvrar.internal.wire.OpenTicket;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HexFormat;
+import java.util.List;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -94,5 +96,20 @@ class GroupTicketTest {
     assertThatThrownBy(() -> GroupTicket.of(bytes))
         .isExactlyInstanceOf(IllegalArgumentException.class)
         .hasMessage(sentence);
+  }
+
+  @Test
+  @SuppressWarnings("NullAway") // that is the test
+  void noTicketIsSaidToBeNone() {
+    List<ThrowingCallable> calls =
+        List.of(
+            () -> Groups.join(null, 0),
+            () -> Groups.observe(null),
+            () -> Groups.discardTicket(null));
+    for (ThrowingCallable call : calls) {
+      assertThatThrownBy(call)
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessage("the ticket is null");
+    }
   }
 }
