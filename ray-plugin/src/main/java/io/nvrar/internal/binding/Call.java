@@ -66,23 +66,28 @@ public final class Call {
 
   private boolean[] sends = new boolean[CAPACITY];
   private int size;
+
+  /** Of the last call that has one. */
   private @Nullable ReduceOp op;
+
+  /** Of the last call that has one. */
   private @Nullable Algorithm algorithm;
+
   private @Nullable AllReduceFusion fusion;
   private @Nullable TopK topK;
   private int root;
 
   /** An all-reduce. */
   public Call allReduce(DeviceBuffer send, DeviceBuffer recv, ReduceOp reduceOp, Algorithm by) {
-    op = reduceOp;
-    algorithm = by;
+    reducesBy(reduceOp);
+    chooses(by);
     return of(Kind.ALL_REDUCE, send, recv);
   }
 
   /** A fused all-reduce. */
   public Call allReduce(DeviceBuffer input, @Nullable AllReduceFusion with, Algorithm by) {
     fusion = with;
-    algorithm = by;
+    chooses(by);
     of(Kind.FUSED_ALL_REDUCE, input);
     if (with != null) {
       add(with.output());
@@ -112,14 +117,14 @@ public final class Call {
    */
   public Call reduce(
       DeviceBuffer send, @Nullable DeviceBuffer recv, ReduceOp reduceOp, int rootRank) {
-    op = reduceOp;
+    reducesBy(reduceOp);
     root = rootRank;
     return of(Kind.REDUCE, send, recv);
   }
 
   /** A reduce-scatter. */
   public Call reduceScatter(DeviceBuffer send, DeviceBuffer recv, ReduceOp reduceOp) {
-    op = reduceOp;
+    reducesBy(reduceOp);
     return of(Kind.REDUCE_SCATTER, send, recv);
   }
 
@@ -191,6 +196,19 @@ public final class Call {
     return this;
   }
 
+  // A store of a reference costs a fence where the collector is G1, so none is made in vain.
+  private void reducesBy(ReduceOp reduceOp) {
+    if (op != reduceOp) {
+      op = reduceOp;
+    }
+  }
+
+  private void chooses(Algorithm by) {
+    if (algorithm != by) {
+      algorithm = by;
+    }
+  }
+
   private Call of(Kind collective, DeviceBuffer send, @Nullable DeviceBuffer recv) {
     of(collective, send);
     add(recv);
@@ -217,10 +235,12 @@ public final class Call {
       buffers[i] = null;
     }
     size = 0;
-    op = null;
-    algorithm = null;
-    fusion = null;
-    topK = null;
+    if (fusion != null) {
+      fusion = null;
+    }
+    if (topK != null) {
+      topK = null;
+    }
   }
 
   /** Another call like this one. */

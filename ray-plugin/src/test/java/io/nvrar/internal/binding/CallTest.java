@@ -6,6 +6,7 @@ import io.nvrar.Algorithm;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.ReduceOp;
+import io.nvrar.TopK;
 import io.nvrar.internal.device.host.HostDevice;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
@@ -22,11 +23,25 @@ class CallTest {
   }
 
   @Test
-  void aClearedCallReferencesNothing() {
+  void aClearedCallReferencesNoBuffer() {
     call.allReduce(buffer, buffer, ReduceOp.MAX, Algorithm.ONE_SHOT).clear();
     assertThat(call.size()).isZero();
     assertThat(call.buffer(0)).isNull();
     assertThat(call.buffer(1)).isNull();
+    call.topK(buffer, TopK.argMax(4, 0, indices())).clear();
+    assertThat(call.topK()).isNull();
+    assertThat(call.buffer(1)).isNull();
+  }
+
+  private DeviceBuffer indices() {
+    return HostDevice.instance().adoptPinned(DataType.INT32, 1, 256, address -> {});
+  }
+
+  @Test
+  @SuppressWarnings("NullAway") // what a program without null checks may do
+  void anOperatorIsNeverThatOfTheCallBefore() {
+    call.allReduce(buffer, buffer, ReduceOp.MAX, Algorithm.ONE_SHOT).clear();
+    call.allReduce(buffer, buffer, null, null);
     assertThat(call.op()).isNull();
     assertThat(call.algorithm()).isNull();
   }

@@ -45,9 +45,7 @@ public final class BufferMemory {
   public static void retain(Call call) {
     for (int i = 0; i < call.size(); i++) {
       try {
-        if (!isAgain(call, i)) {
-          retainOne(call.buffer(i));
-        }
+        retainOne(call.buffer(i));
       } catch (IllegalStateException e) {
         releaseFirst(i, call);
         throw e;
@@ -62,15 +60,8 @@ public final class BufferMemory {
 
   private static void releaseFirst(int count, Call call) {
     for (int i = 0; i < count; i++) {
-      if (!isAgain(call, i)) {
-        releaseOne(call.buffer(i));
-      }
+      releaseOne(call.buffer(i));
     }
-  }
-
-  /** Whether a buffer is the one before it, as in a call in place. */
-  private static boolean isAgain(Call call, int index) {
-    return index > 0 && call.buffer(index) == call.buffer(index - 1);
   }
 
   private static void retainOne(@Nullable DeviceBuffer buffer) {
