@@ -337,9 +337,9 @@ TEST(NvshmemArena, SaysWhatDoesNotFitAndGivesSlicesAgainOnlyAfterAnOrderlyEnd) {
       return memory;
     };
     const auto refusal = [&](uint64_t bytes) { return error_of([&] { (void)group_of(bytes); }); };
-    EXPECT_EQ(
-        refusal(kArenaBytes + 1),
-        "4 a group that needs 1048577 bytes on each rank does not fit NVSHMEM's arena of 1048576 bytes (cuda.arenaBytes)");
+    EXPECT_EQ(refusal(kArenaBytes + 1),
+              "4 a group that needs 1048577 bytes on each rank does not fit NVSHMEM's arena of 1048576 bytes "
+              "(cuda.arenaBytes)");
     auto half = group_of(kArenaBytes / 2);
     auto other_half = group_of(kArenaBytes / 2);
     EXPECT_EQ(other_half->of(0), half->of(0) + kArenaBytes / 2);
