@@ -379,11 +379,12 @@ public final class GroupConfig {
      * Whether calls are enqueued with programmatic dependent launch: a call's kernel starts while
      * the kernel before it on the stream ends, which makes a call in a chain faster by 0.6 to 1 us.
      * In an {@link #exclusive} group it may start, and wait, as soon as the call before it has
-     * started; it holds room on the GPU meanwhile, as a programmatic kernel of the caller's behind
-     * a call does. It needs GPUs of compute capability 9.0 or newer. By setting it the caller
-     * declares that every kernel of its own that is launched with programmatic dependent launch on
-     * a stream with calls of this group executes {@code griddepcontrol.wait} before it touches
-     * memory that others use, and before it ends; kernels that are launched normally need nothing.
+     * started. While a kernel waits, its blocks are resident on the GPU: those of a call, and those
+     * of the caller's own kernels that are launched so behind a call. It needs GPUs of compute
+     * capability 9.0 or newer. By setting it the caller declares that every kernel of its own that
+     * is launched with programmatic dependent launch on a stream with calls of this group executes
+     * {@code griddepcontrol.wait} before it touches memory that others use, and before it ends;
+     * kernels that are launched normally need nothing.
      */
     public boolean programmaticLaunch() {
       return programmaticLaunch;

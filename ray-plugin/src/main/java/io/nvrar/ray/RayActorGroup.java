@@ -98,8 +98,8 @@ public final class RayActorGroup<A extends CollectiveActor> implements AutoClose
    *     what {@link Builder} lacks, such as {@code setMaxConcurrency}. The builder overrides the
    *     JVM options, the restarts and the resources that it names; other resources that the creator
    *     requests are not reserved. The builder overrides the name and the lifetime only if it sets
-   *     them, and the placement group unless it has {@link Builder#detached} without {@link
-   *     Builder#placementGroup}
+   *     them. It overrides the placement group, except for detached actors ({@link
+   *     Builder#detached}) without a {@link Builder#placementGroup}
    */
   public static <A extends CollectiveActor> Builder<A> builderByRank(
       IntFunction<ActorCreator<A>> creator) {
