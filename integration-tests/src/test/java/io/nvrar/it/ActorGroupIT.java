@@ -18,6 +18,7 @@ import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.cluster.RayTest;
 import io.nvrar.it.drivers.DetachingDriver;
 import io.nvrar.it.drivers.DriverFiles;
+import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.OrdinalProbe;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
@@ -135,6 +136,7 @@ class ActorGroupIT {
                   + Probe.class.getName()
                   + ", not of "
                   + Shard.class.getName());
+      assertThat(RayActorGroup.find(CollectiveActor.class, "named", 2).handles()).hasSize(2);
       found.close();
       assertThat(Ray.get(actors.callAll(Probe::pid))).as("found ones live on").isEqualTo(pids);
     }

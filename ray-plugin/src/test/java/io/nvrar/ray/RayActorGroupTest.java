@@ -143,7 +143,7 @@ class RayActorGroupTest {
   }
 
   @Test
-  void aBuilderMakesSeveralGroups() {
+  void aBuilderIsCheckedForEachNumberOfActors() {
     RayActorGroup.Builder<Member> actors = actors().cpus(1).nodes(3);
     refused(2, actors, "2 actors cannot be on 3 nodes");
     refused(1, actors, "1 actors cannot be on 3 nodes");
