@@ -379,8 +379,8 @@ public final class GroupConfig {
      * Whether calls are enqueued with programmatic dependent launch: a call's kernel starts while
      * the kernel before it on the stream ends, which makes a call in a chain faster by 0.6 to 1 us.
      * In an {@link #exclusive} group it may start, and wait, as soon as the call before it has
-     * started. While a kernel waits, its blocks are resident on the GPU: those of a call, and those
-     * of the caller's own kernels that are launched so behind a call. It needs GPUs of compute
+     * started. While a kernel waits, its blocks are resident on the GPU, whether it is a call's
+     * kernel or one of the caller's own that is launched so behind a call. It needs GPUs of compute
      * capability 9.0 or newer. By setting it the caller declares that every kernel of its own that
      * is launched with programmatic dependent launch on a stream with calls of this group executes
      * {@code griddepcontrol.wait} before it touches memory that others use, and before it ends;

@@ -91,9 +91,9 @@ public final class CudaKernel {
 
   /**
    * Enqueues a launch on a stream, or records it if the stream captures. Each launch compares the
-   * number and the sizes of the arguments with those of the kernel's parameters. Drivers older than
-   * CUDA 12.4 do not tell these; there they are compared with the arguments of the first launch,
-   * and wrong arguments of the first launch are undefined behaviour.
+   * arguments with the kernel's parameters, in number and size. Drivers older than CUDA 12.4 do not
+   * tell these; there they are compared with the arguments of the first launch, and wrong arguments
+   * of the first launch are undefined behaviour.
    *
    * @param stream a stream of the module's GPU, which stays open until this returns
    * @throws IllegalArgumentException if the stream is not one of the module's GPU, or the arguments

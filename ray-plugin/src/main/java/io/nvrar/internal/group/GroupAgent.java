@@ -49,9 +49,8 @@ final class GroupAgent extends Monitor {
   GroupState change(UnaryOperator<GroupState> transition) {
     return locked(
         () -> {
-          GroupState next = transition.apply(state);
-          update(() -> state = next);
-          return next;
+          update(() -> publish(transition.apply(state)));
+          return state;
         });
   }
 
@@ -77,7 +76,7 @@ final class GroupAgent extends Monitor {
   private void breakNow() {
     Failure reason = breaking;
     if (reason != null) {
-      state = state.failed(reason, breakingBy, spare);
+      publish(state.failed(reason, breakingBy, spare));
     }
   }
 

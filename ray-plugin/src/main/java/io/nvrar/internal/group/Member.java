@@ -500,9 +500,8 @@ public final class Member implements ControlChannel.Listener {
   /** Lets {@code nvrar top} find this member, until it is closed. */
   void announce(NativeCommunicator comm) {
     failure.announce(comm.descriptor(), Objects.requireNonNull(members()));
-    GroupState now = agent.state();
-    if (now.isFreed() && (now.isClosed() || !now.hasFailed())) {
-      failure.withdraw(); // the driver was faster
+    if (agent.state().isFreed()) {
+      close.withdrawUnlessFailed(); // the driver was faster
     }
   }
 

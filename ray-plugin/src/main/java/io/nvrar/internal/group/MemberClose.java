@@ -177,7 +177,7 @@ final class MemberClose {
   }
 
   /** What has failed is shown until somebody closes it. */
-  private void withdrawUnlessFailed() {
+  void withdrawUnlessFailed() {
     GroupState seen = agent.state();
     if (seen.isClosed() || !seen.hasFailed()) {
       failure.withdraw();

@@ -394,11 +394,8 @@ public final class CudaStream implements AsyncStream {
    * @param function of the driver
    */
   void submit(String what, String function, StreamCall call) {
-    if (!lease.retain()) {
-      throw closedException(what);
-    }
+    retain(what);
     try {
-      requireUsable(what);
       context.call(function, call, stream);
     } finally {
       lease.release();
@@ -406,8 +403,8 @@ public final class CudaStream implements AsyncStream {
   }
 
   /**
-   * Keeps the stream open for a call to the driver by others; {@link #release} must follow if this
-   * returns. Allocates nothing.
+   * Keeps the stream open for a call to the driver; {@link #release} must follow if this returns.
+   * Allocates nothing.
    *
    * @param what was called, for the message if the stream is closed
    * @return the handle
