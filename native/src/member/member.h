@@ -87,8 +87,12 @@ class Member {
   // What was wrong with what such a rank sent, if its connection was ended because of that; else null.
   virtual const char* refused(uint32_t /*rank*/) const noexcept { return nullptr; }
 
-  // Whether this member is poisoned, also by a failure of enqueued work: what every call asks.
-  virtual bool has_failed() noexcept { return segments_->own().poison.is_set(std::memory_order_seq_cst); }
+  // Whether this member is poisoned, or enqueued work has failed, of which poisoned() makes the poison: what every call
+  // asks.
+  bool has_failed() const noexcept {
+    return own_poison_.is_set(std::memory_order_seq_cst) ||
+           (enqueued_failure_ != nullptr && __atomic_load_n(enqueued_failure_, __ATOMIC_ACQUIRE) != 0);
+  }
   // The poison; includes failures of enqueued work.
   virtual shared::Poison poisoned() noexcept { return segments_->poisoned(); }
   virtual void poison(const shared::Poison& poison) noexcept { segments_->poison(poison); }
@@ -105,7 +109,8 @@ class Member {
   Member(uint32_t rank, const protocol::RingLayout& layout, uint64_t group_hash, bool rings_on_host)
       : layout_(layout),
         segments_(std::make_shared<shared::GroupSegments>(rank, layout.topology.world, group_hash,
-                                                          rings_on_host ? &layout_ : nullptr)) {}
+                                                          rings_on_host ? &layout_ : nullptr)),
+        own_poison_(segments_->own().poison) {}
 
   static std::vector<shared::SegmentAddress> segments_of(const std::vector<Descriptor>& descriptors) {
     std::vector<shared::SegmentAddress> addresses;
@@ -116,6 +121,11 @@ class Member {
   protocol::RingLayout layout_;  // map_peers may change its topology
   // Shared with the owners of memory that peers may still write to after this member is gone.
   std::shared_ptr<shared::GroupSegments> segments_;
+  // The word to which enqueued work writes that it has failed; null on the CPU, which enqueues nothing.
+  const uint64_t* enqueued_failure_ = nullptr;
+
+ private:
+  const shared::SharedPoison& own_poison_;  // in segments_
 };
 
 }  // namespace nvrar

@@ -110,6 +110,7 @@ CudaMember::CudaMember(const CudaMemberConfig& config)
   args_.exits = reinterpret_cast<PlaceExit*>(places_->get());
   args_.claims = reinterpret_cast<uint64_t*>(args_.exits + most_places(*device_, exclusive_));
   args_.page = reinterpret_cast<HostPage*>(page_.on_device());
+  enqueued_failure_ = &page().failure;
   args_.timeout_ns = timeout_ns_;
 }
 

@@ -61,7 +61,6 @@ class CudaMember final : public Member {
                  BatchResult* result) override;
   void record_empty(const nvrar_call& call) noexcept override { (void)record(call, NVRAR_CALL_QUEUED); }
   void update_record() noexcept override;
-  bool has_failed() noexcept override;
   shared::Poison poisoned() noexcept override;
   BatchResult failed_transfer() noexcept override;
   void poison(const shared::Poison& poison) noexcept override;

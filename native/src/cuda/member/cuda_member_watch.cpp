@@ -40,11 +40,6 @@ bool is_dead(Result result) {
 
 }  // namespace
 
-bool CudaMember::has_failed() noexcept {
-  take_up_failure();
-  return Member::has_failed();
-}
-
 Poison CudaMember::poisoned() noexcept {
   take_up_failure();
   return segments_->poisoned();
@@ -67,7 +62,7 @@ RankSet CudaMember::ranks_of(const DeviceFailure& failure) const noexcept {
 // Turns the failure that the first failed block has written into the group's poison.
 void CudaMember::take_up_failure() noexcept {
   const uint64_t word = *const_cast<const volatile uint64_t*>(&page().failure);
-  if (word == 0 || Member::has_failed()) [[likely]]
+  if (word == 0 || segments_->own().poison.is_set()) [[likely]]
     return;
   const std::lock_guard lock(failure_mutex_);
   if (segments_->poisoned().status != NVRAR_OK) return;
@@ -290,6 +285,7 @@ void CudaMember::watch() noexcept {
         poison({NVRAR_PEER_LOST, rank(), RankSet::of(rank()), segments_->call_of(rank()).sequence});
       }
     }
+    take_up_failure();
     if (has_failed() && !stopped_.load(std::memory_order_acquire)) stop_kernels();
     if (looks) look_whether_all_is_over();
     lock.lock();
