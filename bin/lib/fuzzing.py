@@ -1,4 +1,7 @@
-"""Runs fuzz targets in parallel and writes the results as JUnit XML; for native/fuzz/run and ray-plugin/fuzz/run."""
+"""Runs fuzz targets in parallel and writes the results as JUnit XML; for native/fuzz/run and ray-plugin/fuzz/run.
+
+The corpus of a target is CORPUS/TARGET_seed_corpus.zip, and the files of CORPUS/TARGET, which once broke a property.
+"""
 
 import argparse
 import concurrent.futures
@@ -9,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+import zipfile
 
 # A target that has executed almost nothing but its corpus has tested nothing. A busy machine may take longer for that than
 # the time given.
@@ -27,6 +31,7 @@ def arguments(description):
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=os.path.abspath)  # the targets run in other directories
+    parser.add_argument("--merge", type=os.path.abspath)
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--built", action="store_true")
     return parser.parse_args()
@@ -37,6 +42,40 @@ def build(commands, directory):
         done = subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"fuzz: {' '.join(command)} failed:\n{done.stdout}")
+
+
+def short(target):
+    return target.rsplit(".", 1)[-1]
+
+
+def archive(corpus, target):
+    """The name is OSS-Fuzz's convention."""
+    return os.path.join(corpus, f"{short(target)}_seed_corpus.zip")
+
+
+def pack(directory, path):
+    """Equal files give equal bytes on every machine: names are sorted, times left out, and no zlib compresses."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as packed:
+        for name in sorted(os.listdir(directory)):
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o644 << 16
+            with open(os.path.join(directory, name), "rb") as file:
+                packed.writestr(entry, file.read())
+
+
+def unpack(corpus, target, scratch):
+    """Returns the directory with the seeds; a new target has none."""
+    directory = os.path.join(scratch, "seeds", short(target))
+    os.makedirs(directory)
+    if os.path.exists(archive(corpus, target)):
+        with zipfile.ZipFile(archive(corpus, target)) as packed:
+            packed.extractall(directory)
+    return directory
+
+
+def execute(command, directory):
+    return subprocess.run(
+        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
 
 
 def figure(done, pattern):
@@ -55,48 +94,55 @@ def seeds_of(done):
     return None if files is None else files + 1  # libFuzzer begins with the empty input
 
 
-def verdict(done, least):
+def verdict(done, options, inputs):
     """Returns a sentence, and whether nothing was found."""
     count, rate = tried(done), figure(done, r"average_exec_per_sec:\s+(\d+)")
-    if done.returncode == 0 and None not in (count, rate):
-        if count < least:
-            return f"FAILED: {count} new inputs try nothing, {least} are the least", False
-        return f"{count} new inputs, {rate} executions a second: nothing found", True
-    return f"FAILED with exit code {done.returncode}", False
+    if done.returncode != 0 or None in (count, rate):
+        return f"FAILED with exit code {done.returncode}", False
+    if options.runs == 0:
+        executed = figure(done, r"number_of_executed_units: (\d+)") - 1  # without the empty input
+        if executed < max(1, inputs):
+            return f"FAILED: {executed} of {inputs} inputs of the corpus were executed", False
+        return f"{executed} inputs of the corpus: nothing found", True
+    if options.runs is None and count < MIN_EXECUTIONS:
+        return f"FAILED: {count} new inputs try nothing, {MIN_EXECUTIONS} are the least", False
+    return f"{count} new inputs, {rate} executions a second: nothing found", True
 
 
-def run_all(suite_name, targets, command_of, options):
-    """command_of(target, directory for new inputs, limits) returns the command, where limits are options that both libFuzzer
-    and Jazzer have. Exits with 0 if nothing was found, else 1."""
+def run_all(suite_name, corpus, targets, command_of, options):
+    """command_of(target, directories of inputs, limits) returns the command, where limits are options that both libFuzzer and
+    Jazzer have. Both write new inputs to the first directory. Exits with 0 if nothing was found, else 1."""
     targets = [target for target in targets if options.only in target]
     if not targets:
         sys.exit(f"fuzz: no target's name holds '{options.only}'")
+    if options.merge:
+        merge_all(corpus, targets, command_of, options)
+        return
     suite = ElementTree.Element("testsuite", name=suite_name, tests=str(len(targets)))
     with tempfile.TemporaryDirectory(prefix="nvrar-fuzz-") as scratch:
 
         def run(target):
-            name = target.rsplit(".", 1)[-1]
-            new = os.path.join(options.keep or scratch, name)
+            name = short(target)
+            new = os.path.join(options.keep or os.path.join(scratch, "new"), name)
             os.makedirs(new, exist_ok=True)
+            found = os.path.join(corpus, name)
+            inputs = [unpack(corpus, target, scratch), *([found] if os.path.isdir(found) else [])]
             kept = len(os.listdir(new))
 
             def run_for(*limits):
-                return subprocess.run(
-                    command_of(target, new, limits), cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                    errors="replace", check=False)
+                return execute(command_of(target, [new, *inputs], limits), new)
 
-            done = run_for(f"-runs={options.runs}" if options.runs else f"-max_total_time={options.seconds}")
+            done = run_for(f"-max_total_time={options.seconds}" if options.runs is None else f"-runs={options.runs}")
             count = tried(done)
-            if not options.runs and done.returncode == 0 and count is not None and count < MIN_EXECUTIONS:
-                # What was found is in the corpus of the next run.
-                found = len(os.listdir(new)) - kept
-                done = run_for(f"-runs={seeds_of(done) + found + MIN_EXECUTIONS}", f"-max_total_time={LONGEST_RETRY_SECONDS}")
-            return name, done
+            if options.runs is None and done.returncode == 0 and count is not None and count < MIN_EXECUTIONS:
+                # What was kept is in the corpus of the next run.
+                more = len(os.listdir(new)) - kept
+                done = run_for(f"-runs={seeds_of(done) + more + MIN_EXECUTIONS}", f"-max_total_time={LONGEST_RETRY_SECONDS}")
+            return name, *verdict(done, options, sum(len(os.listdir(directory)) for directory in inputs)), done
 
         ok = True
         with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
-            for name, done in pool.map(run, targets):
-                sentence, nothing_found = verdict(done, 0 if options.runs else MIN_EXECUTIONS)
+            for name, sentence, nothing_found, done in pool.map(run, targets):
                 case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=name)
                 if not nothing_found:
                     ok = False
@@ -107,3 +153,21 @@ def run_all(suite_name, targets, command_of, options):
     if options.junit:
         ElementTree.ElementTree(suite).write(options.junit, encoding="unicode", xml_declaration=True)
     sys.exit(0 if ok else 1)
+
+
+def merge_all(corpus, targets, command_of, options):
+    """Replaces the seeds of each target that has a directory in options.merge."""
+    merged = [target for target in targets if os.path.isdir(os.path.join(options.merge, short(target)))]
+    if not merged:
+        sys.exit(f"fuzz: {options.merge} has no directory of a target")
+    with tempfile.TemporaryDirectory(prefix="nvrar-fuzz-") as scratch:
+        for target in merged:
+            name = short(target)
+            seeds = unpack(corpus, target, scratch)
+            fewest = os.path.join(scratch, "fewest", name)
+            os.makedirs(fewest)
+            done = execute(command_of(target, [fewest, seeds, os.path.join(options.merge, name)], ["-merge=1"]), scratch)
+            if done.returncode != 0 or not os.listdir(fewest):
+                sys.exit(f"{done.stdout[-4000:]}\nfuzz: the seeds of {name} stay, for their merge failed with exit code {done.returncode}")
+            pack(fewest, archive(corpus, target))
+            print(f"{name:20}  {len(os.listdir(fewest))} seeds, before {len(os.listdir(seeds))}", flush=True)

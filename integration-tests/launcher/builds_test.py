@@ -8,8 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 from support import CACHE, COMMAND_S, HOME, LONG_DECODE, Launcher, LauncherTestCase, descendants, read
+
+sys.path.insert(0, os.path.join(HOME, "bin/lib"))
+import fuzzing  # noqa: E402
 
 # Takes what the tested checkout has built for its own work, and its nvcc for the compiler of the kernels.
 MAVEN = r"""#!/bin/sh
@@ -59,12 +63,19 @@ echo "INFO: seed corpus: files: $seeds min: 1b max: 9b"
 echo "stat::number_of_executed_units: $((seeds + 1 + new))"
 echo "stat::average_exec_per_sec:     40"
 """
+# Executes $1 inputs after the empty one.
+PASS_TARGET = """#!/bin/sh
+echo "INFO: seed corpus: files: $1 min: 1b max: 9b"
+echo "stat::number_of_executed_units: $(($1 + 1))"
+echo "stat::average_exec_per_sec:     0"
+"""
 RUN_ONE_TARGET = """
+import os
 import sys
 import fuzzing
-target, new = sys.argv[1:]
-sys.argv[1:] = []
-fuzzing.run_all("suite", ["target"], lambda name, directory, limits: [target, new, *limits], fuzzing.arguments(""))
+target, argument = sys.argv[1:3]
+del sys.argv[1:3]
+fuzzing.run_all("suite", os.path.dirname(target), ["target"], lambda name, inputs, limits: [target, argument, *limits], fuzzing.arguments(""))
 """
 NOBODY = 65534
 
@@ -325,15 +336,39 @@ class BuildsTest(LauncherTestCase):
                         check=False, env={**os.environ, "NVRAR_HOME": checkout.home, "NVRAR_TEST_CHECKOUT": checkout.home})
                     self.assertEqual((done.returncode, done.stdout, done.stderr), (0, said, ""))
 
-    def test_25_a_fuzz_target_that_only_did_its_corpus_has_more_time_and_then_fails(self):
+    def run_one_target(self, script, argument, *options, seeds=()):
         with tempfile.TemporaryDirectory() as directory:
             target = os.path.join(directory, "target")
-            with open(target, "w", encoding="utf-8") as file:
-                file.write(IDLE_TARGET)
-            os.chmod(target, 0o755)
-            for new, code, said in ((100, 0, "100 new inputs, 40 executions a second: nothing found\n"),
-                                    (99, 1, "FAILED: 99 new inputs try nothing, 100 are the least\n")):
-                done = subprocess.run([sys.executable, "-c", RUN_ONE_TARGET, target, str(new)], capture_output=True, text=True, timeout=COMMAND_S,
-                                      check=False, env={**os.environ, "PYTHONPATH": os.path.join(HOME, "bin/lib")})
-                self.assertEqual(done.returncode, code, done.stderr)
-                self.assertTrue(done.stdout.endswith(said), done.stdout)
+            Checkout.write(target, script, 0o755)
+            with zipfile.ZipFile(os.path.join(directory, "target_seed_corpus.zip"), "w") as packed:
+                for seed in seeds:
+                    packed.writestr(seed, seed)
+            return subprocess.run([sys.executable, "-c", RUN_ONE_TARGET, target, str(argument), *options], capture_output=True, text=True, timeout=COMMAND_S,
+                                  check=False, env={**os.environ, "PYTHONPATH": os.path.join(HOME, "bin/lib")})
+
+    def test_25_a_fuzz_target_that_only_did_its_corpus_has_more_time_and_then_fails(self):
+        for new, code, said in ((100, 0, "100 new inputs, 40 executions a second: nothing found\n"),
+                                (99, 1, "FAILED: 99 new inputs try nothing, 100 are the least\n")):
+            done = self.run_one_target(IDLE_TARGET, new)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertTrue(done.stdout.endswith(said), done.stdout)
+
+    def test_26_a_pass_over_the_seeds_of_a_fuzz_target_fails_unless_it_executed_all(self):
+        for seeds, executed, code, said in ((("a", "b"), 2, 0, "2 inputs of the corpus: nothing found\n"),
+                                            (("a", "b"), 1, 1, "FAILED: 1 of 2 inputs of the corpus were executed\n"),
+                                            ((), 0, 1, "FAILED: 0 of 0 inputs of the corpus were executed\n")):
+            done = self.run_one_target(PASS_TARGET, executed, "--runs", "0", seeds=seeds)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertTrue(done.stdout.endswith(said), done.stdout)
+
+    def test_27_seeds_that_are_packed_again_are_the_same_bytes(self):
+        archives = [path for module in ("native", "ray-plugin") for path in glob.glob(os.path.join(HOME, module, "fuzz/corpus/*_seed_corpus.zip"))]
+        self.assertGreaterEqual(len(archives), 14)
+        for path in archives:
+            with self.subTest(path), tempfile.TemporaryDirectory() as directory:
+                seeds, again = os.path.join(directory, "seeds"), os.path.join(directory, "again.zip")
+                with zipfile.ZipFile(path) as packed:
+                    packed.extractall(seeds)
+                fuzzing.pack(seeds, again)
+                with open(path, "rb") as old, open(again, "rb") as new:
+                    self.assertEqual(old.read(), new.read())

@@ -5,9 +5,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -30,20 +33,36 @@ class FuzzCorpusTest {
   void whatWasFoundOnceIsNotThereAgain(String target) throws Exception {
     Class<?> fuzzer = Class.forName(target);
     Method run = fuzzer.getMethod("fuzzerTestOneInput", byte[].class);
-    List<Path> inputs = inputs(CORPORA.resolve(fuzzer.getSimpleName()));
+    Map<String, byte[]> inputs = inputs(fuzzer.getSimpleName());
     assertThat(inputs).hasSizeGreaterThan(3);
-    for (Path input : inputs) {
+    for (Map.Entry<String, byte[]> input : inputs.entrySet()) {
       try {
-        run.invoke(null, (Object) Files.readAllBytes(input));
+        run.invoke(null, (Object) input.getValue());
       } catch (InvocationTargetException e) {
-        throw new AssertionError(input + " breaks a property", e.getCause());
+        throw new AssertionError(input.getKey() + " breaks a property", e.getCause());
       }
     }
   }
 
-  private static List<Path> inputs(Path directory) throws IOException {
+  /** Seeds, and inputs that once broke a property, by their names. */
+  private static Map<String, byte[]> inputs(String target) throws IOException {
+    Map<String, byte[]> inputs = new TreeMap<>();
+    try (FileSystem seeds =
+        FileSystems.newFileSystem(CORPORA.resolve(target + "_seed_corpus.zip"))) {
+      addFiles(seeds.getPath("/"), inputs);
+    }
+    Path found = CORPORA.resolve(target);
+    if (Files.isDirectory(found)) {
+      addFiles(found, inputs);
+    }
+    return inputs;
+  }
+
+  private static void addFiles(Path directory, Map<String, byte[]> inputs) throws IOException {
     try (Stream<Path> files = Files.list(directory)) {
-      return files.toList();
+      for (Path file : files.toList()) {
+        inputs.put(file.toString(), Files.readAllBytes(file));
+      }
     }
   }
 }

@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 
-/** Writes a valid input of every kind into the corpora; the argument is their directory. */
+/** Writes valid inputs into the directory of its argument, for {@code fuzz/run --merge}. */
 final class FuzzSeeds {
   private static final byte SIGNED = (byte) 0xff;
 
