@@ -26,7 +26,7 @@ NVRAR_BUILD=''
 source_fingerprint() {
   (
     cd "$NVRAR_HOME" && export LC_ALL=C &&
-      find pom.xml native ray-plugin tools examples \
+      find pom.xml native ray-plugin tools examples integration-tests/soak \
         \( -name target -o -name build -o -name model -o -name test-models -o -name __pycache__ -o -name '*.md' \) -prune \
         -o -type f -printf '%p %s %T@\n' | sort | sha256sum
   )
@@ -114,15 +114,15 @@ hold_build() {
 # publish FINGERPRINT PRESET: makes what Maven has packaged the newest build. FINGERPRINT is that of its sources before
 # the build, PRESET that of the native build.
 publish() {
-  local new name target="$NVRAR_HOME/examples/target"
-  [[ "$2" != run ]] || target+=/run
+  local new name examples="$NVRAR_HOME/examples/target" soak="$NVRAR_HOME/integration-tests/soak/target"
+  [[ "$2" != run ]] || examples+=/run soak+=/run
   name="$(date +%Y%m%d-%H%M%S)-$BASHPID"
   new="$BUILDS/.$name"
   # No other process publishes while this one has the lock, so a directory with such a name is left from an interrupted
   # run.
   rm -rf --one-file-system "$BUILDS"/.[0-9]*
   mkdir -p "$new/lib" &&
-    cp "$(examples_jar "$target")" "$target"/lib/*.jar "$new/lib/" &&
+    cp "$(packaged_jar "$examples")" "$(packaged_jar "$soak")" "$examples"/lib/*.jar "$new/lib/" &&
     printf '%s\n' "$1" > "$new/fingerprint" &&
     printf '%s\n' "$2" > "$new/preset" &&
     : > "$new/users" || return 1
@@ -146,10 +146,10 @@ remove_old_builds() {
   done
 }
 
-# examples_jar TARGET: prints the jar of the examples that Maven has packaged; the newest one if there are several versions.
-examples_jar() {
+# packaged_jar TARGET: prints the jar that Maven has packaged there; the newest one if there are several versions.
+packaged_jar() {
   local jar newest=''
-  for jar in "$1"/ray-nvrar-examples-*.jar; do
+  for jar in "$1"/ray-nvrar-*.jar; do
     case "$jar" in
       *-sources.jar | *-javadoc.jar | *-tests.jar) continue ;;
     esac
@@ -205,7 +205,7 @@ build() {
   build_progress "$log" &
   progress=$!
   # The native library and the Java modules are built side by side.
-  package_to_run -T 2 -pl examples >> "$log" 2>&1 < /dev/null || code=$?
+  package_to_run -T 2 -pl examples,integration-tests/soak >> "$log" 2>&1 < /dev/null || code=$?
   end_progress "$progress"
   if ((code != 0)); then
     # Without Maven's own stack traces and advice.

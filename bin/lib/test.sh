@@ -13,7 +13,7 @@ NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 TWO_JVMS=(-DforkCount=2)
 
 # The modules with Java tests.
-TESTED=(ray-plugin tools examples examples/10-training integration-tests)
+TESTED=(ray-plugin tools examples examples/10-training integration-tests/soak integration-tests)
 
 # It measures how long a user waits, so nothing runs beside it.
 WARM_START=a_warm_start
@@ -177,7 +177,7 @@ java_tests_alone() {
   forget_libraries
   forget_training
   rm -rf "$REPOSITORY"
-  maven_tests_alone "$1" surefire deploy -Ptraining -pl native,ray-plugin,tools,examples,examples/10-training,artifacts/bom,artifacts/native -DskipNativeTests \
+  maven_tests_alone "$1" surefire deploy -Ptraining -pl native,ray-plugin,tools,examples,examples/10-training,integration-tests/soak,artifacts/bom,artifacts/native -DskipNativeTests \
     -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" &&
     publish "$fingerprint" release && add_training "$CURRENT" "$TRAINING/target"
 }
@@ -356,7 +356,7 @@ cluster_steps() {
   elif [[ -z "$other" ]]; then
     leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
   else
-    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
+    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples,integration-tests/soak "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
   fi
   step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
   if [[ -z "$all" ]]; then

@@ -126,8 +126,9 @@ fill_nvrar() {
   maven -pl examples -am "${package[@]}"
   maven dependency:copy "-Dartifact=org.junit.platform:junit-platform-console-standalone:$junit" "-DoutputDirectory=$work/junit" \
     -pl integration-tests
-  mkdir -p "$build/lib" "$root"/{examples,tests,native/build/release/{bench,test},native/cmake,ray-plugin,tools}
-  for file in "$(examples_jar "$NVRAR_HOME/examples/target")" "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
+  mkdir -p "$build/lib" "$root"/{examples,integration-tests/soak,tests,native/build/release/{bench,test},native/cmake,ray-plugin,tools}
+  for file in "$(packaged_jar "$NVRAR_HOME/examples/target")" "$(packaged_jar "$NVRAR_HOME/integration-tests/soak/target")" \
+    "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
     # What draws pictures needs the parts of java.desktop that the runtime lacks.
     [[ "${file##*/}" != @(xchart|batik)-* ]] || continue
     python3 "$HERE/repack.py" "$file" "$build/lib/${file##*/}"

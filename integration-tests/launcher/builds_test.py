@@ -22,14 +22,15 @@ cd "$NVRAR_TEST_CHECKOUT" || exit 1
 nvcc="$(native/cmake/find-nvcc 2> /dev/null)"
 echo "$nvcc" >> calls
 echo "$NVRAR_CMAKE_OPTIONS" >> options
-mkdir -p examples/target/run/lib native/build/run
+mkdir -p examples/target/run/lib integration-tests/soak/target/run native/build/run
 if [ -e broken ]; then
   echo '[ERROR] Source.java:[1,1] class, interface, enum, or record expected'
   rm -rf examples/target
   exit 1
 fi
 echo '[INFO] Building ray-nvrar examples 0.1.0-SNAPSHOT                          [4/4]'
-cp "$NVRAR_TEST_JARS"/*.jar examples/target/run/lib && mv examples/target/run/lib/ray-nvrar-examples-*.jar examples/target/run || exit 1
+cp "$NVRAR_TEST_JARS"/*.jar examples/target/run/lib && mv examples/target/run/lib/ray-nvrar-examples-*.jar examples/target/run &&
+  mv examples/target/run/lib/ray-nvrar-soak-*.jar integration-tests/soak/target/run || exit 1
 case "$NVRAR_CMAKE_OPTIONS" in
   *OFF*) : ;;
   *) if [ -n "$nvcc" ]; then echo .nv_fatbin; fi ;;
@@ -94,7 +95,8 @@ class Checkout:
         model = "examples/09-llama-decode/model/tiny-english"
         shutil.copytree(os.path.join(HOME, model), os.path.join(self.home, model))
         self.source = os.path.join(self.home, "ray-plugin/Source.java")
-        os.makedirs(os.path.join(self.home, "tools"))
+        for source in ("tools", "integration-tests/soak"):
+            os.makedirs(os.path.join(self.home, source))
         self.edit()
         tools = os.path.join(self.parent, "tools")
         self.write(os.path.join(tools, "mvn"), MAVEN, 0o755)

@@ -17,24 +17,6 @@ class ToolsArchitectureTest {
       slices().matching("io.nvrar.tools.(**)").should().beFreeOfCycles();
 
   @ArchTest
-  static final ArchRule benchAndSoakDoNotKnowEachOther =
-      noClasses()
-          .that()
-          .resideInAPackage("io.nvrar.tools.bench..")
-          .should()
-          .dependOnClassesThat()
-          .resideInAPackage("io.nvrar.tools.soak..");
-
-  @ArchTest
-  static final ArchRule plansKnowNoProcess =
-      noClasses()
-          .that()
-          .resideInAnyPackage("io.nvrar.tools.soak.plan", "io.nvrar.tools.soak.call")
-          .should()
-          .dependOnClassesThat()
-          .resideInAnyPackage("io.nvrar.tools.soak", "io.nvrar.tools.soak.worker");
-
-  @ArchTest
   static final ArchRule jcudaStaysWhereGpusAreAsked =
       noClasses()
           .that()

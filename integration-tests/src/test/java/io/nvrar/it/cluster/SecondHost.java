@@ -2,7 +2,7 @@ package io.nvrar.it.cluster;
 
 import static org.awaitility.Awaitility.await;
 
-import io.nvrar.tools.soak.SimulatedHosts;
+import io.nvrar.it.soak.SimulatedHosts;
 import io.ray.api.Ray;
 import io.ray.api.id.UniqueId;
 import java.io.IOException;

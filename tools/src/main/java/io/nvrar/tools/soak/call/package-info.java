@@ -1,5 +1,0 @@
-/** One collective call: the input of every rank, and the check of every element afterwards. */
-@NullMarked
-package io.nvrar.tools.soak.call;
-
-import org.jspecify.annotations.NullMarked;

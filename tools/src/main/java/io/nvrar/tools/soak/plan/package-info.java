@@ -1,5 +1,0 @@
-/** What a round does, drawn from its seed and number alone: groups, calls, splits and one fault. */
-@NullMarked
-package io.nvrar.tools.soak.plan;
-
-import org.jspecify.annotations.NullMarked;
