@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# bin/nvrar test: runs the tests that this machine can run, and prints a table of what ran and why anything was left
-# out. Sourced by bin/nvrar.
+# bin/nvrar test: runs the steps of the table test-steps, and prints what ran and why anything was left out. Sourced by
+# bin/nvrar.
 
 NVRAR_SECOND_RAY_VERSION=2.39.0
 RESULTS="$NVRAR_STATE/test"
@@ -12,31 +12,28 @@ NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 # the test classes.
 TWO_JVMS=(-DforkCount=2)
 
-# The modules with Java tests.
+# The modules with unit tests, of the build that needs no profile; and those with reports of any tests.
+UNITS=native,ray-plugin,tools,examples,integration-tests/soak
 TESTED=(ray-plugin tools examples examples/10-training integration-tests/soak integration-tests)
-
-# It measures how long a user waits, so nothing runs beside it.
-WARM_START=a_warm_start
 
 # Written to a file, because steps that run in the background call this, too.
 leave_out() {
   printf 'left out: %s\n' "$1" >> "$RESULTS/left-out"
 }
 
-# idly STEP...: runs a step only while no other process wants a processor. For computations that run beside tests that
-# measure time. Niceness would not suffice, because a thread that wakes still waits for the current time slice of a nice
-# one.
-idly() (
+# idly DIRECTORY FUNCTION ARGS...: runs FUNCTION DIRECTORY ARGS only while no other process wants a processor. For
+# computations that run beside tests that measure time. Niceness would not suffice, because a thread that wakes still
+# waits for the current time slice of a nice one.
+idly() {
   # Where there is no chrt, or it is not allowed, it only takes longer.
   chrt --idle --pid 0 "$BASHPID" 2> /dev/null || true
-  "$@"
-)
+  "$2" "$1" "${@:3}"
+}
 
-# step NAME STRICT FUNCTION ARGS...: runs one step and writes its output to a log. It calls FUNCTION DIRECTORY ARGS,
-# which writes its XML files to DIRECTORY. STRICT is empty, no-skips, or check (no XML files: the step itself is one
-# test).
+# step NAME COUNTS FUNCTION ARGS...: runs one step and writes its output to a log. It calls FUNCTION DIRECTORY ARGS,
+# which writes its XML files to DIRECTORY. COUNTS is as in the table.
 step() {
-  local name="$1" strict="$2" function="$3" directory="$RESULTS/$1" log="$RESULTS/$1.log" code=0
+  local name="$1" counts="$2" function="$3" directory="$RESULTS/$1" log="$RESULTS/$1.log" code=0
   shift 3
   # Steps beside the others do not go on after the script was killed.
   kill -0 "$$" 2> /dev/null || exit 1
@@ -44,38 +41,12 @@ step() {
   say "test: $name ..."
   SECONDS=0
   ("$function" "$directory" "$@") > "$log" 2>&1 < /dev/null 7>&- || code=$?
-  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$code" "$SECONDS" "$directory" "$strict" >> "$RESULTS/steps"
+  printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$code" "$SECONDS" "$directory" "$counts" >> "$RESULTS/steps"
   if ((code == 0)); then
     say "test: $name passed in $SECONDS s"
   else
     # One message, because another step may print at the same time.
     say "test: $name FAILED after $SECONDS s; the end of $log:"$'\n'"$(tail -n 40 "$log")"
-  fi
-}
-
-# side_by_side STEPS OTHER_STEPS: runs two functions in parallel, each of which runs its steps one after the other.
-side_by_side() {
-  # The others get a process group of their own, so that the trap can end them with this shell. They print through a
-  # pipe, because some terminals stop a background process that writes.
-  set -m
-  "$2" 2> >(cat >&2) &
-  other_steps=$!
-  set +m
-  trap 'kill -- "-$other_steps" 2> /dev/null; wait "$other_steps" 2> /dev/null || true' EXIT
-  "$1"
-  wait "$other_steps" || printf '%s\t%s\t0\t%s\tcheck\n' "$2" "$?" "$RESULTS/$2" >> "$RESULTS/steps"
-  trap - EXIT
-}
-
-# step_if CONDITION WHAT NAME STRICT FUNCTION ARGS...: runs the step if the command CONDITION succeeds; otherwise
-# records WHAT as left out. In CI the step always runs, and fails if it cannot work.
-step_if() {
-  local condition="$1" what="$2"
-  shift 2
-  if [[ "${CI:-}" == true ]] || "$condition"; then
-    step "$@"
-  else
-    leave_out "$what"
   fi
 }
 
@@ -91,16 +62,6 @@ native_alone() {
 native_build() {
   shift
   native_alone "$1" native_build_alone "$@"
-}
-
-# Whether CI, which has no time for all tests, runs them without --all.
-is_short() {
-  [[ "${CI:-}" == true && -z "$all" ]]
-}
-
-# Kernels take longer to compile than all else. So CI compiles fewer of them where none of them can run.
-saves_kernels() {
-  is_short && ! has_gpu
 }
 
 # The sanitizers do not change the kernels, so those of the release build are used.
@@ -121,7 +82,12 @@ native_tests() {
   local directory="$1" preset="$2"
   shift 2
   cd "$NVRAR_HOME/native" &&
-    native_alone "$preset" ctest --preset "$preset" --output-junit "$directory/ctest.xml" --test-output-size-passed 10000000 "$@"
+    native_alone "$preset" ctest --preset "$preset" --output-junit "$directory/ctest.xml" \
+      --test-output-size-passed 10000000 "$@"
+}
+
+native_tests_of_large_messages() {
+  NVRAR_TEST_LARGE=1 native_tests "$@"
 }
 
 # take_reports DIRECTORY KIND: copies the XML files that surefire or failsafe has written since they were last cleared.
@@ -165,8 +131,8 @@ format_check() {
   maven com.diffplug.spotless:spotless-maven-plugin:check
 }
 
-# java_tests DIRECTORY: also publishes what it packages, for the launcher, and deploys it to REPOSITORY. Builds the programs of bin/nvrar bench, too,
-# because they cannot be built while Maven runs other tests.
+# java_tests DIRECTORY: also publishes what it packages, for the launcher, and deploys it to REPOSITORY. Builds the
+# programs of bin/nvrar bench, too, because they cannot be built while Maven runs other tests.
 java_tests() {
   locked java_tests_alone "$@" && ensure_built && ensure_bench
 }
@@ -177,9 +143,19 @@ java_tests_alone() {
   forget_libraries
   forget_training
   rm -rf "$REPOSITORY"
-  maven_tests_alone "$1" surefire deploy -Ptraining -pl native,ray-plugin,tools,examples,examples/10-training,integration-tests/soak,artifacts/bom,artifacts/native -DskipNativeTests \
-    -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" &&
+  maven_tests_alone "$1" surefire deploy -Ptraining -pl "$UNITS,examples/10-training,artifacts/bom,artifacts/native" \
+    -DskipNativeTests -Dnvrar.cmake.target=nvrar "-DaltDeploymentRepository=test::file://${REPOSITORY// /%20}" -Dspotless.check.skip "${TWO_JVMS[@]}" &&
     publish "$fingerprint" release && add_training "$CURRENT" "$TRAINING/target"
+}
+
+# quick_java_tests DIRECTORY: without the tests that take long.
+quick_java_tests() {
+  maven_tests "$1" surefire package -pl "$UNITS" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}" -Dnvrar.test.excluded=slow &&
+    ensure_built && ensure_bench
+}
+
+java_25_tests() {
+  maven_tests "$1" surefire package -pl "$UNITS" "-Djvm=$(second_jdk)/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
 }
 
 # rebuild_tests DIRECTORY: another build must give the same bytes.
@@ -207,18 +183,21 @@ launcher_tests() {
   ensure_built && python3 "$NVRAR_HOME/integration-tests/launcher/launcher_test.py" "$directory/launcher.xml" "$@"
 }
 
-# ray_tests DIRECTORY VERSION MAVEN_ARGS...
+# ray_version default|second
+ray_version() {
+  [[ "$1" == default ]] && printf '%s\n' "$NVRAR_RAY_VERSION" || printf '%s\n' "$NVRAR_SECOND_RAY_VERSION"
+}
+
+# ray_tests DIRECTORY default|second MAVEN_ARGS...
 ray_tests() {
-  local directory="$1" version="$2" jdk
+  local directory="$1" version jdk
+  version="$(ray_version "$2")"
   shift 2
+  ensure_ray "$version"
   jdk="$(find_jdk)"
   PATH="$jdk/bin:$PATH" maven_tests "$directory" failsafe verify -pl integration-tests -am \
     -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" \
     "-Dnvrar.ray.venv=$(ray_environment "$version")" -Dnvrar.require.ray=true "$@"
-}
-
-has_spin() {
-  command -v spin > /dev/null
 }
 
 # model_tests DIRECTORY ARGS...
@@ -226,10 +205,6 @@ model_tests() {
   local directory="$1"
   shift
   "$NVRAR_HOME/native/model/check" "$@" "$directory/model.xml"
-}
-
-has_libfuzzer() {
-  [[ -e "$(clang++-14 -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]]
 }
 
 # fuzz_run MODULE ARGS...
@@ -248,11 +223,16 @@ fuzz_build() {
   fi
 }
 
-# fuzz_tests DIRECTORY MODULE SECONDS: runs each target for about that time, two on each core, or they would take a third of
-# the total time. Nice but not idle beside other tests, because each input has a time limit in seconds.
+# fuzz_tests DIRECTORY MODULE SECONDS: runs each target for about that time, two on each core, or they would take a
+# third of the total time. Nice but not idle beside other tests, because each input has a time limit in seconds.
 fuzz_tests() {
   renice -n 10 -p "$BASHPID" > /dev/null
   fuzz_run "$2" --built --seconds "$3" --jobs "$((2 * $(nproc)))" "$1/fuzz.xml"
+}
+
+# fuzz_seeds DIRECTORY MODULE: runs each target once over its seeds.
+fuzz_seeds() {
+  fuzz_run "$2" --built --runs 0 "$1/fuzz.xml"
 }
 
 # soak_test DIRECTORY MINUTES: the seed is the date, so it changes daily and is the same all day.
@@ -260,17 +240,12 @@ soak_test() {
   "$NVRAR_HOME/bin/nvrar" soak --minutes "$2" --seed "$(date +%Y%m%d)"
 }
 
-has_docker() {
-  timeout 30 docker version > /dev/null 2>&1
-}
-
-# docker_tests DIRECTORY VERSION MAVEN_ARGS...
+# docker_tests DIRECTORY default|second TAGS
 docker_tests() {
-  local directory="$1" version="$2" image
-  shift 2
-  image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$version")" &&
-    maven_tests "$directory" failsafe verify -pl integration-tests -am \
-      -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image" "$@"
+  local image
+  image="$("$NVRAR_HOME/integration-tests/docker/image.sh" "$(ray_version "$2")")" &&
+    maven_tests "$1" failsafe verify -pl integration-tests -am -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false \
+      "${NOT_AGAIN[@]}" "-Dnvrar.docker.image=$image" "-Dnvrar.it.groups=$3"
 }
 
 # Prints the directory of a JDK 25, unless the build uses JDK 25 itself or there is none.
@@ -298,129 +273,167 @@ gpu_tests() {
     NVRAR_TEST_BACKEND=cuda NVRAR_TEST_GPUS="$((gpus < 8 ? gpus : 8))" CUDA_DEVICE_MAX_CONNECTIONS=32 timeout 600 \
       "$NVRAR_HOME/native/build/release/test/$program" "--gtest_output=xml:$1/$program.xml" || code=$?
   done
-  maven_tests "$1" surefire package -Pgpu -pl native,ray-plugin,tools,examples "-Dnvrar.test.gpus=$gpus" "${NOT_AGAIN[@]}" || code=$?
+  maven_tests "$1" surefire package -Pgpu -pl "$UNITS" "-Dnvrar.test.gpus=$gpus" "${NOT_AGAIN[@]}" || code=$?
   return "$code"
+}
+
+
+# why_not NEED: prints what is missing on this machine for steps with that need; nothing if it is there.
+why_not() {
+  case "$1" in
+    '') ;;
+    formatter) can_check_format || printf 'the formatter does not run on JDK 21 and newer; this is %s' "$(java_major "$(find_jdk)")" ;;
+    spin) command -v spin > /dev/null || printf 'spin is not there; Debian: apt-get install spin' ;;
+    libfuzzer)
+      [[ -e "$(clang++-14 -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null)" ]] ||
+        printf 'libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev'
+      ;;
+    docker) timeout 30 docker version > /dev/null 2>&1 || printf 'no Docker engine answers' ;;
+    jdk25) [[ -n "$(second_jdk)" ]] || printf 'in /usr/lib/jvm there is none but the JDK that builds' ;;
+    gpu)
+      if ! has_gpu; then
+        printf 'nvidia-smi lists none'
+      elif ! find_nvcc > /dev/null; then
+        printf 'the library holds no kernels, since there is no nvcc; bin/nvrar setup --cuda gets one'
+      fi
+      ;;
+    *) die "test-steps has a need '$1' that test.sh does not know" ;;
+  esac
+}
+
+# CI promises to have all of these but a GPU.
+may_be_left_out() {
+  [[ "${CI:-}" != true || "$1" == gpu || "$1" == jdk25 ]]
+}
+
+# each_row FUNCTION ARGS...: calls FUNCTION ARGS NAME RUNS_IN PLACE NEEDS COUNTS COMMAND TESTS for each row of the table.
+each_row() {
+  local line field fields
+  while IFS= read -r -u 9 line; do
+    [[ "$line" != '#'* ]] || continue
+    IFS='|' read -ra fields <<< "$line"
+    for field in "${!fields[@]}"; do
+      read -r "fields[$field]" <<< "${fields[field]}"
+    done
+    ((${#fields[@]} == 7)) || die "a row of test-steps has not seven columns: $line"
+    "$@" "${fields[@]}"
+  done 9< "$NVRAR_HOME/bin/lib/test-steps"
+}
+
+print_row() {
+  local mark kinds=''
+  for mark in q f a; do
+    [[ "$2" == *"$mark"* ]] && kinds+="$mark" || kinds+='-'
+  done
+  printf '  %s  %-18s %s%s\n' "$kinds" "$1" "$7" "${4:+ (needs: $4)}"
 }
 
 test_usage() {
   cat << 'END'
-bin/nvrar test [--quick] [--all]: runs the tests that this machine can run, and says what was left out.
+bin/nvrar test [--full | --all]: runs the tests that this machine can run, and says what was left out.
 
-  --quick  without the sanitizer builds, the fuzzing and the soak
-  --all    also the second Ray version, the Java unit tests on a second JDK, the long runs of the model, the message of more than
-           2^31 elements, 5 minutes of soak, not 1, and a minute of each fuzz target, not 10 seconds
+  (without an option)  what a change needs first: about 15 minutes on two cores, once a command was built
+  --full               what CI runs: about an hour
+  --all                what runs every night: hours. Also a second version of Ray, a second JDK, all tests under both
+                       sanitizers, the long runs of the model, longer fuzzing and soak
 
-With CI=true of the sanitizers only that of threads, for the tests whose ranks are threads, and without a GPU kernels are
-compiled for compute capability 9.0 only.
+With CI=true nothing is left out but the tests on GPUs, and without a GPU kernels are compiled for compute capability
+9.0 only.
+
+The steps; q: bin/nvrar test, f: --full, a: --all:
+
 END
+  each_row print_row
 }
 
-# The steps of run_tests, which use its variables. Of two functions that run in parallel, only the first runs Maven or
-# builds what Maven builds.
-
-unit_steps() {
-  NVRAR_TEST_LARGE="${all:+1}" step native '' native_tests release
-  if can_check_format; then
-    step format check format_check
-  else
-    leave_out "the format of the Java sources (the formatter does not run on JDK 21 and newer; this is $(java_major "$(find_jdk)"))"
+# note_left_out KIND ROW...: records a step of a larger kind.
+note_left_out() {
+  local larger
+  case "$1" in
+    q) larger=f ;;
+    f) larger=a ;;
+    a) return ;;
+  esac
+  if [[ "$3" != *"$1"* && "$3" == *"$larger"* ]]; then
+    leave_out "$2: $8 ($([[ "$larger" == f ]] && printf -- --full || printf -- --all))"
   fi
-  step java '' java_tests
-  [[ -n "$quick" ]] || step fuzz-java-build check fuzz_build ray-plugin
 }
 
-computing_steps() {
-  local libfuzzer='the native fuzzing (libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev)'
-  idly step_if has_spin 'the exhaustive model of the protocol (spin is not there; Debian: apt-get install spin)' model "$strict" model_tests ${all:+--long}
-  if [[ -n "$quick" ]]; then
-    leave_out 'the native tests under the sanitizers, the fuzzing of all that comes from others, and the soak of random collectives and faults (--quick)'
+# run_row KIND PLACES ROW...: runs the step if it belongs to that kind, its place is one of these, and the machine has what
+# it needs.
+run_row() {
+  local kind="$1" places="$2" name="$3" counts="$7" words why
+  [[ "$4" == *"$kind"* && " $places " == *" $5 "* ]] || return 0
+  # A step of the lane e runs unless the other lane has begun it.
+  [[ "$5" != *e ]] || mkdir "$RESULTS/$name.taken" 2> /dev/null || return 0
+  why="$(why_not "$6")"
+  if [[ -n "$why" ]] && may_be_left_out "$6"; then
+    leave_out "$name: $9 ($why)"
+    return 0
+  fi
+  read -ra words <<< "$8"
+  step "$name" "$counts" "${words[@]}"
+}
+
+# run_lane KIND PHASE LANE
+run_lane() {
+  each_row run_row "$1" "$2$3"
+  each_row run_row "$1" "$2e"
+}
+
+# run_phase KIND PHASE: runs its lanes side by side.
+run_phase() {
+  # The lane b gets a process group of its own, so that the trap can end it with this shell. It prints through a pipe,
+  # because some terminals stop a background process that writes.
+  set -m
+  run_lane "$1" "$2" b 2> >(cat >&2) &
+  other_lane=$!
+  set +m
+  trap 'kill -- "-$other_lane" 2> /dev/null; wait "$other_lane" 2> /dev/null || true' EXIT
+  run_lane "$1" "$2" a
+  wait "$other_lane" || printf 'lane-b\t%s\t0\t%s\tcheck\n' "$?" "$RESULTS/lane-b" >> "$RESULTS/steps"
+  trap - EXIT
+}
+
+# choose_kernels KIND: for all builds of the preset release, also Maven's. Kernels take longer to compile than all else:
+# a quick run has those that a command of bin/nvrar would have, and a full one those of one architecture.
+choose_kernels() {
+  export NVRAR_CMAKE_OPTIONS=''
+  if [[ "$1" == q ]]; then
+    NVRAR_CMAKE_OPTIONS="$(kernel_options)"
     return
   fi
-  if is_short; then
-    idly step native-tsan-build check native_build tsan --target threads_tests
-  else
-    idly step native-asan-build check native_build asan
-    idly step native-tsan-build check native_build tsan
+  if ! find_nvcc > /dev/null && [[ "${CI:-}" == true ]]; then
+    ensure_packages cuda
+    ensure_cuda
   fi
-  idly step_if has_libfuzzer "$libfuzzer" fuzz-native-build check fuzz_build native
-  if [[ "${CI:-}" == true ]] || has_libfuzzer; then
-    step fuzz-native "$strict" fuzz_tests native "$fuzz_seconds"
+  if ! find_nvcc > /dev/null; then
+    leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
+    return
   fi
-}
-
-cluster_steps() {
-  local other
-  other="$(second_jdk)"
-  if [[ -z "$all" ]]; then
-    leave_out 'the Java unit tests on JDK 25 (they run with --all)'
-  elif [[ -z "$other" ]]; then
-    leave_out 'the Java unit tests on JDK 25 (in /usr/lib/jvm there is none but the JDK that builds)'
-  else
-    step java-25 '' maven_tests surefire package -pl native,ray-plugin,tools,examples,integration-tests/soak "-Djvm=$other/bin/java" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}"
+  NVRAR_CMAKE_OPTIONS='-DNVRAR_KERNELS=ON'
+  if [[ "$1" == f ]] && ! has_gpu; then
+    NVRAR_CMAKE_OPTIONS+=' -DNVRAR_TEST_KERNELS=OFF -DNVRAR_CUDA_ARCHITECTURES=90'
+    leave_out 'the compilation of the kernels for compute capability 8.0 and 10.0, and of those that only tests on GPUs run (--all)'
   fi
-  step "ray-$NVRAR_RAY_VERSION" "$strict" ray_tests "$NVRAR_RAY_VERSION"
-  if [[ -z "$all" ]]; then
-    leave_out "the Ray tests of one host on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all)"
-  elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
-    ensure_ray "$NVRAR_SECOND_RAY_VERSION"
-    step "ray-$NVRAR_SECOND_RAY_VERSION" "$strict" ray_tests "$NVRAR_SECOND_RAY_VERSION"
-  fi
-  if [[ -z "$quick" ]]; then
-    step soak check soak_test "$minutes"
-    step fuzz-java "$strict" fuzz_tests ray-plugin "$java_fuzz_seconds"
-  fi
-  steps_of_either
-}
-
-# Most of these measure times, of all processors of their hosts, so nothing runs beside them.
-container_steps() {
-  step_if has_docker 'the tests on clusters of several hosts, which are containers (no Docker engine answers)' docker "$strict" docker_tests "$NVRAR_RAY_VERSION"
-  # The basic ones only: what else differs between versions of Ray is tested on one host.
-  if [[ -z "$all" ]]; then
-    leave_out "the tests on clusters of several hosts on Ray $NVRAR_SECOND_RAY_VERSION (they run with --all)"
-  elif [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]]; then
-    step_if has_docker "the same on Ray $NVRAR_SECOND_RAY_VERSION" "docker-$NVRAR_SECOND_RAY_VERSION" "$strict" \
-      docker_tests "$NVRAR_SECOND_RAY_VERSION" '-Dnvrar.it.groups=docker & basic'
-  fi
-}
-
-# The launcher's tests use the published build, and start clusters of their own. They run beside cluster_steps.
-published_steps() {
-  step launcher "$strict" launcher_tests -"$WARM_START"
-  steps_of_either
-}
-
-# Steps that use the published build or copies of it. Whichever of cluster_steps and published_steps is free takes the
-# next one.
-steps_of_either() {
-  unless_taken consumers "$strict" consumer_tests
-  unless_taken rebuild check rebuild_tests
-  unless_taken site check site_build
-}
-
-# unless_taken NAME ...: runs a step unless another process has begun it.
-unless_taken() {
-  ! mkdir "$RESULTS/$1.taken" 2> /dev/null || step "$@"
 }
 
 run_tests() {
-  local quick='' all='' strict='' minutes=1 fuzz_seconds=10 java_fuzz_seconds=10 argument
-  [[ "${CI:-}" != true ]] || strict=no-skips
-  for argument in "$@"; do
-    case "$argument" in
-      -h | --help)
-        test_usage
-        return
-        ;;
-      --quick) quick=yes ;;
-      --all) all=yes ;;
-      *)
-        say "there is no option '$argument'; bin/nvrar test takes --quick and --all"
-        exit 2
-        ;;
-    esac
-  done
-  [[ -z "$all" ]] || { minutes=5 && fuzz_seconds=60 && java_fuzz_seconds=60; }
+  local kind=q phase
+  case "${1:-}" in
+    '') ;;
+    -h | --help)
+      test_usage
+      return
+      ;;
+    --full) kind=f ;;
+    --all) kind=a ;;
+    *) kind='' ;;
+  esac
+  if [[ -z "$kind" || $# -gt 1 ]]; then
+    say "bin/nvrar test takes --full or --all, not '$*'"
+    exit 2
+  fi
   mkdir -p "$NVRAR_STATE"
   exec 7>> "$NVRAR_STATE/test.lock"
   flock -n 7 || die 'another bin/nvrar test runs in this checkout'
@@ -434,44 +447,10 @@ run_tests() {
   : > "$RESULTS/left-out"
   ensure_packages ray tests
   ensure_ray "$NVRAR_RAY_VERSION"
-  if ! find_nvcc > /dev/null; then
-    if [[ "${CI:-}" == true ]]; then
-      ensure_packages cuda
-      ensure_cuda
-    else
-      leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
-    fi
-  fi
-  # For all builds of the preset release, also Maven's.
-  export NVRAR_CMAKE_OPTIONS=''
-  [[ "${CI:-}" != true ]] || NVRAR_CMAKE_OPTIONS='-DNVRAR_KERNELS=ON'
-  if saves_kernels; then
-    NVRAR_CMAKE_OPTIONS+=' -DNVRAR_TEST_KERNELS=OFF -DNVRAR_CUDA_ARCHITECTURES=90'
-    leave_out 'the compilation of the kernels for compute capability 8.0 and 10.0, and of those that only tests on GPUs run (there is no GPU, and CI has no time for them; they are compiled elsewhere)'
-  fi
-  step native-build check native_build release
-  side_by_side unit_steps computing_steps
-  step warm-start "$strict" launcher_tests "$WARM_START"
-  side_by_side cluster_steps published_steps
-  container_steps
-  if [[ -z "$quick" ]]; then
-    if is_short; then
-      leave_out 'the native tests under the address sanitizer, and those of processes and units under the thread sanitizer (CI has no time for them; they run elsewhere)'
-      step native-tsan '' native_tests tsan -L threads
-    else
-      step native-asan '' native_tests asan
-      step native-tsan '' native_tests tsan
-    fi
-  fi
-
-  if has_gpu && ! find_nvcc > /dev/null; then
-    leave_out 'the tests on GPUs (the library holds no kernels, since there is no nvcc; bin/nvrar setup --cuda gets one)'
-  elif has_gpu; then
-    step gpu '' gpu_tests
-    step gpu-ray '' ray_tests "$NVRAR_RAY_VERSION" -Pgpu
-  else
-    leave_out "the tests on GPUs: ${GPU_PROGRAMS[*]} with NVRAR_TEST_BACKEND=cuda, gpu_memory_test, gpu_bad_input_test, the Java and Ray tests with the tag gpu \
-(nvidia-smi lists none; bin/nvrar test runs them where it does, integration-tests/gpu/pack.sh packs them for a host without network)"
-  fi
+  choose_kernels "$kind"
+  for phase in 1 2 3 4 5 6 7; do
+    run_phase "$kind" "$phase"
+  done
+  each_row note_left_out "$kind"
   NVRAR_LEFT_OUT="$(cat "$RESULTS/left-out")" "${OWN_PYTHON[@]}" python3 -I "$NVRAR_HOME/bin/lib/results.py" < "$RESULTS/steps"
 }

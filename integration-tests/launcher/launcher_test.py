@@ -56,7 +56,7 @@ class LauncherTest(LauncherTestCase):
             self.assertEqual(flags(path, r"-Dkryo[\w.=]+"), ["-Dkryo.unsafe=false"], path)
 
     def test_02_an_unknown_command_or_option_is_wrong_usage(self):
-        for arguments in (["encode"], ["test", "--fast"], ["setup", "--fast"]):
+        for arguments in (["encode"], ["test", "--fast"], ["test", "--full", "--all"], ["setup", "--fast"]):
             with self.subTest(arguments), Launcher(*arguments) as launcher:
                 self.assert_ends(launcher, 2)
                 self.assertEqual(len(launcher.messages()), 1)

@@ -18,6 +18,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Transfers are counted by pairs, collectives by the group; a close must not mix them up. */
 @Tag("contract")
+@Tag("slow")
 class ClosedPeerTest {
 
   private static Future<?> close(Members members, int rank) {

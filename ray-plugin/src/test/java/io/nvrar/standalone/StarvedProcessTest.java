@@ -19,6 +19,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** The application of one process uses up its heap, which ends threads of the library. */
 @Tag("contract")
+@Tag("slow")
 class StarvedProcessTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();

@@ -32,12 +32,14 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Rank 0 in this process and rank 1 on {@link OtherHost another host}, where things differ. */
+@Tag("slow")
 class TwoHostsTest {
   private static final int HOURS = 10;
 

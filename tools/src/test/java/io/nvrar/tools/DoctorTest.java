@@ -14,11 +14,13 @@ import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
+@Tag("slow")
 class DoctorTest {
   @Test
   void machineThatRunsTheseTestsCanRunTheCpuBackend() {

@@ -31,6 +31,7 @@ import org.junit.jupiter.api.Test;
 
 /** What members hold of a failed group that nobody is left to close. */
 @Tag("contract")
+@Tag("slow")
 class DriverLossTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();

@@ -31,9 +31,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** What strangers can do to a rendezvous: nothing, after which two members join and reduce. */
+@Tag("slow")
 class HandshakeAttackTest {
   private static final int WAVE = 100;
 

@@ -22,9 +22,11 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** The others still need the hub when rank 0 has left. */
+@Tag("slow")
 class HubLifeTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final Forks forks = new Forks();

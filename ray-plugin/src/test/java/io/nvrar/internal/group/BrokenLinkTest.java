@@ -22,12 +22,14 @@ import java.util.concurrent.Future;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
  * What members make of it that the native library has lost a link. The members are on one host,
  * where none is; that one broke is only said.
  */
+@Tag("slow")
 class BrokenLinkTest {
   private static final String BROKE = "the connection broke";
 

@@ -46,6 +46,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 @Tag("contract")
+@Tag("slow")
 class JoinTest {
   private final ExecutorService threads = Executors.newCachedThreadPool();
 

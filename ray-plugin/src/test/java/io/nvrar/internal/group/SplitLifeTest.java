@@ -40,6 +40,7 @@ import org.junit.jupiter.api.Test;
 
 /** Four members in two halves, of which some are processes of their own. */
 @Tag("contract")
+@Tag("slow")
 class SplitLifeTest {
   private static final int WORLD_SIZE = 4;
 

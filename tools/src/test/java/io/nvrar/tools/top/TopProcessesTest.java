@@ -20,10 +20,12 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What {@code nvrar top} sees of two processes. */
+@Tag("slow")
 class TopProcessesTest {
   @TempDir private Path scratch;
   private final CommandLines nvrar = new CommandLines();

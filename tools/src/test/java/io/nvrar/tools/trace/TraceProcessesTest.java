@@ -12,10 +12,12 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A trace of what three processes have really done. */
+@Tag("slow")
 class TraceProcessesTest {
   private static final int RANKS = 3;
   private static final int CALLS = 1_100;

@@ -16,11 +16,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import picocli.CommandLine;
 
 /** That soak passes what works and finds what does not; the workers are real processes. */
+@Tag("slow")
 class SoakTest {
   private static final long SEED = 4;
 

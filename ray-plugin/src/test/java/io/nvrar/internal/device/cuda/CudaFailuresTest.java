@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -19,6 +20,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** What is said where CUDA cannot run, each in a JVM of its own whose driver is the stub. */
+@Tag("slow")
 class CudaFailuresTest {
   private static final String CANNOT =
       "BackendUnavailableException: the CUDA backend cannot run here: ";

@@ -11,6 +11,7 @@ import io.nvrar.support.CudaJvm;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -18,6 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
  * What is said of a group on GPUs that cannot be made, and of calls that one cannot make, on the
  * stub of the driver, which runs no kernel.
  */
+@Tag("slow")
 class CudaGroupFailuresTest {
   @TempDir private Path scratch;
 
