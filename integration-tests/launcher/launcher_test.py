@@ -50,7 +50,7 @@ class LauncherTest(LauncherTestCase):
         want = flags("pom.xml", modules)
         self.assertEqual(len(want), 7)
         ours = "ray-plugin/src/main/java/io/nvrar/ray/ActorJvm.java"
-        for path in ("bin/lib/run.sh", ours, "integration-tests/src/test/java/io/nvrar/it/cluster/RayCluster.java", "docs/configuration.md"):
+        for path in ("bin/lib/run.sh", ours, "integration-tests/src/test/java/io/nvrar/it/cluster/RayCluster.java", "docs/reference/configuration.md"):
             self.assertEqual(flags(path, modules), want, f"{path} and pom.xml")
         for path in ("pom.xml", "bin/lib/run.sh", ours):
             self.assertEqual(flags(path, r"-Dkryo[\w.=]+"), ["-Dkryo.unsafe=false"], path)

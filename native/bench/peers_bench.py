@@ -1,4 +1,4 @@
-"""The controls on GPUs: NCCL and what PyTorch's symmetric memory has of the collective, by protocol B of docs/benchmarks.md.
+"""The controls on GPUs: NCCL and what PyTorch's symmetric memory has of the collective, by protocol B of docs/reference/benchmarks.md.
 
 peers_bench.py --csv FILE --processes P [--collective NAME --min BYTES --max BYTES --factor N --type NAME --iters N --repeats N
     --warmup N --mode NAMES --fused 0|1 --form NAME --hidden N --rows N,...]

@@ -1,4 +1,4 @@
-/* How the launches of one rank follow each other on a GPU with programmatic dependent launch (docs/protocol.md 4 to 6):
+/* How the launches of one rank follow each other on a GPU with programmatic dependent launch (docs/concepts/protocol.md 4 to 6):
  * each warp finds its launch's number, and proves that no other launch is in flight, although the launch may start
  * before the one before it has completed. README.md says what is modelled; ./check runs it, right and with its mistakes. */
 

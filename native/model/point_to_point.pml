@@ -1,4 +1,4 @@
-/* Point-to-point of docs/protocol.md: two ranks, each one thread that turns what it sends and what it receives. README.md
+/* Point-to-point of docs/concepts/protocol.md: two ranks, each one thread that turns what it sends and what it receives. README.md
  * says what is modelled and what is not; ./check runs it, right and with its known mistakes. */
 
 #ifndef SLOTS

@@ -1,4 +1,4 @@
-/* The ring protocol of docs/protocol.md for N ranks and EPOCHS launches. README.md says what is modelled and what is not;
+/* The ring protocol of docs/concepts/protocol.md for N ranks and EPOCHS launches. README.md says what is modelled and what is not;
  * ./check runs it, right and with each of its known mistakes. */
 
 #ifndef N

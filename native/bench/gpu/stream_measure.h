@@ -1,5 +1,5 @@
 // The measurement on GPUs, the same for all implementations that enqueue calls on a stream: protocol B of
-// docs/benchmarks.md.
+// docs/reference/benchmarks.md.
 #ifndef NVRAR_BENCH_GPU_STREAM_MEASURE_H
 #define NVRAR_BENCH_GPU_STREAM_MEASURE_H
 

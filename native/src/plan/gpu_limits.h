@@ -29,9 +29,9 @@ constexpr uint32_t kMostInCluster = 16;
 // The parts of a GPU each of which has whole clusters, at most.
 constexpr uint32_t kMostClusterParts = 12;
 
-// The fewer ranks there are, the larger is the message from which two-shot is faster than one-shot (docs/gpu-notes.md);
-// of fused ones it is smaller for 3 ranks than for 4. All were measured on compute capability 9.0, and are used for
-// other architectures until those are measured, too.
+// The fewer ranks there are, the larger is the message from which two-shot is faster than one-shot
+// (docs/notebook/gpu-notes.md); of fused ones it is smaller for 3 ranks than for 4. All were measured on compute
+// capability 9.0, and are used for other architectures until those are measured, too.
 constexpr Architecture kArchitectures[] = {
     {80,
      {.epoch_reduction_bytes = 0,

@@ -1,5 +1,5 @@
-// The 16-byte packets of the protocol. "protocol.md N" in this folder is invariant N of docs/protocol.md; this file is
-// about number 1. Compiled for host and device, so nothing from std:: may be used here.
+// The 16-byte packets of the protocol. "protocol.md N" in this folder is invariant N of docs/concepts/protocol.md; this
+// file is about number 1. Compiled for host and device, so nothing from std:: may be used here.
 #ifndef NVRAR_PROTOCOL_PACKET_H
 #define NVRAR_PROTOCOL_PACKET_H
 

@@ -1,5 +1,5 @@
 // Invariants that hold in every order of events, tested over a memory that records all accesses (invariants/trace.h).
-// Names are those of docs/protocol.md.
+// Names are those of docs/concepts/protocol.md.
 #include "invariants/trace.h"
 
 #include <gtest/gtest.h>

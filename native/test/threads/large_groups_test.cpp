@@ -236,8 +236,8 @@ TEST(LargeGroups, ThatAreTooLargeAreRefusedInOneSentence) {
             "a world size of 9 is not between 1 and 8, the most that a group on GPUs without link_address has");
 }
 
-// What a rank's rings take (docs/protocol.md 2): the areas depend on ring_bytes alone, and what is added for each rank
-// of the group is small.
+// What a rank's rings take (docs/concepts/protocol.md 2): the areas depend on ring_bytes alone, and what is added for
+// each rank of the group is small.
 TEST(LargeGroups, RingMemoryGrowsByTheTransfersOfEachRankOnly) {
   struct Size {
     uint32_t world;

@@ -245,7 +245,7 @@ class Entry {
 // kProgrammatic: the kernel is for launches that start before the launch before has completed, and does first what may
 // be done before that: its claim, and the arithmetic of addresses. In other launches this would come too early: the
 // loads of the entry take longest, and with the arithmetic above them calls up to 1 MB took up to 0.18 us longer
-// (docs/gpu-notes.md).
+// (docs/notebook/gpu-notes.md).
 template <class Body, bool kProgrammatic, class... More>
 __device__ __forceinline__ void run_in_launch(const KernelArgs& args, More... more) {
   // Claims that the next launch made before those of this one would be taken for an overlap.

@@ -38,7 +38,10 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.stream.Stream;
 
-/** The rooms of docs/architecture.md: who may use whom, and where a foreign library may appear. */
+/**
+ * The rooms of docs/concepts/architecture.md: who may use whom, and where a foreign library may
+ * appear.
+ */
 @AnalyzeClasses(packages = "io.nvrar", importOptions = ImportOption.DoNotIncludeTests.class)
 class ArchitectureTest {
 

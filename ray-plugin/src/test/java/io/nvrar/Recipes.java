@@ -21,7 +21,7 @@ import javax.tools.ToolProvider;
 
 /** The classes that the documentation shows, compiled. */
 public final class Recipes implements AutoCloseable {
-  private static final Path DOCS = Path.of("../docs");
+  private static final Path DOCS = Path.of("../docs/guides");
 
   /** A block of Java that is a whole file. */
   private static final Pattern FILE =

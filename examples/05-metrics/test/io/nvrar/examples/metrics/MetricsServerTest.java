@@ -38,7 +38,7 @@ import org.junit.jupiter.api.Test;
 
 /** The dashboard's queries find something in what a real member of a real group serves. */
 class MetricsServerTest {
-  private static final Path DASHBOARD = Path.of("..", "docs", "operations", "dashboard.json");
+  private static final Path DASHBOARD = Path.of("..", "docs", "guides", "dashboard.json");
   private static final Pattern METRIC = Pattern.compile("\\bnvrar_[a-z_]+");
 
   private static CollectiveGroup work(GroupTicket ticket, int rank) throws InterruptedException {

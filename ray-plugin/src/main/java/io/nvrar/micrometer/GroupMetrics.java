@@ -11,7 +11,7 @@ import java.util.function.Consumer;
 /**
  * The metrics of one member of a group: its calls and their durations, for whom it has waited, and
  * whether the group has failed. Every meter has the tags {@code group} and {@code rank}; <a
- * href="https://github.com/ray-nvrar/ray-nvrar/blob/main/docs/operations.md">docs/operations.md</a>
+ * href="https://github.com/ray-nvrar/ray-nvrar/blob/main/docs/guides/operations.md">docs/guides/operations.md</a>
  * lists them.
  *
  * <p>Calls do not become slower by it: the library counts them anyway ({@link

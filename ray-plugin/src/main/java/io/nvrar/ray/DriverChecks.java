@@ -44,7 +44,7 @@ final class DriverChecks {
       String missing = missingOpens(Ray.class.getModule());
       if (!missing.isEmpty()) {
         LOG.warn(
-            "This driver's JVM lacks {}: an exception of an actor arrives here as an InaccessibleObjectException, without its own message. docs/configuration.md lists the options that Ray needs.",
+            "This driver's JVM lacks {}: an exception of an actor arrives here as an InaccessibleObjectException, without its own message. docs/reference/configuration.md lists the options that Ray needs.",
             missing);
       }
     }

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Test;
  * A dashboard shows nothing, or a wrong number, if a meter is missing, renamed or of another group.
  */
 class GroupMetricsTest {
-  private static final Path PAGE = Path.of("..", "docs", "operations.md");
+  private static final Path PAGE = Path.of("..", "docs", "guides", "operations.md");
   private static final Pattern ROW = Pattern.compile("(?m)^\\| `(nvrar\\.[a-z.]+)` \\|");
 
   private final SimpleMeterRegistry registry = new SimpleMeterRegistry();

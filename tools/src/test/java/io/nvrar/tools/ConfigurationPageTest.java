@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class ConfigurationPageTest {
   // Surefire runs the tests in the module's directory.
-  private static final Path PAGE = Path.of("..", "docs", "configuration.md");
+  private static final Path PAGE = Path.of("..", "docs", "reference", "configuration.md");
 
   @Test
   void everyOptionOfGroupConfigIsExplained() throws IOException {
