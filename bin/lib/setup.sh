@@ -33,7 +33,7 @@ lacks_python() {
 }
 
 # missing_packages NEED...: prints what this machine lacks, one per line: the Debian package, a tab, its name for a
-# sentence. NEED: build (needs nothing if the build is done), ray, cuda and site (likewise), native (to build native
+# sentence. NEED: build (needs nothing if the build is done), ray and cuda (likewise), site, native (to build native
 # programs), tests.
 missing_packages() {
   local need
@@ -51,6 +51,7 @@ missing_packages() {
         ;;
       site)
         lacks_python "$(site_environment)"
+        lacks_tool mvn maven "$MAVEN_OLDEST"
         ;;
       native)
         lacks_native_tools

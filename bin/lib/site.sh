@@ -5,7 +5,8 @@ SITE_REQUIREMENTS="$NVRAR_HOME/docs/site/requirements.txt"
 
 site_usage() {
   cat << 'END'
-bin/nvrar site [DIRECTORY]: builds the documentation as a site of static files, by default in target/nvrar/site, and checks its links.
+bin/nvrar site [DIRECTORY]: builds the documentation and the Javadoc as a site of static files, by default in target/nvrar/site, and checks
+its links.
 
 MkDocs is installed into ~/.cache/nvrar once. The directory's contents are replaced. To look at the site, open its index.html by a web
 server, for example `python3 -m http.server -d target/nvrar/site`.
@@ -33,7 +34,7 @@ install_site() {
 
 # site [DIRECTORY]
 site() {
-  local environment
+  local environment javadoc="$NVRAR_HOME/ray-plugin/target/run/reports/apidocs"
   case "${1:-}" in
     -h | --help)
       site_usage
@@ -47,6 +48,8 @@ site() {
   (($# < 2)) || { say 'bin/nvrar site takes one directory' && exit 2; }
   environment="$(site_environment)"
   once "$environment" install_site
-  "${OWN_PYTHON[@]}" "$environment/bin/python" -I "$NVRAR_HOME/docs/site/build" "${1:-$NVRAR_STATE/site}" &&
+  "${OWN_PYTHON[@]}" "$environment/bin/python" -I "$NVRAR_HOME/docs/site/messages" &&
+    maven -pl ray-plugin javadoc:javadoc -Dnvrar.run -DskipTests -Djacoco.skip &&
+    "${OWN_PYTHON[@]}" "$environment/bin/python" -I "$NVRAR_HOME/docs/site/build" "${1:-$NVRAR_STATE/site}" "$javadoc" &&
     say "the site is in ${1:-$NVRAR_STATE/site}; to look at it: python3 -m http.server -d '${1:-$NVRAR_STATE/site}', then http://localhost:8000"
 }

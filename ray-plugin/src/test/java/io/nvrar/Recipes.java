@@ -14,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import javax.tools.JavaCompiler;
 import javax.tools.JavaFileObject;
 import javax.tools.StandardJavaFileManager;
@@ -21,7 +22,7 @@ import javax.tools.ToolProvider;
 
 /** The classes that the documentation shows, compiled. */
 public final class Recipes implements AutoCloseable {
-  private static final Path DOCS = Path.of("../docs/guides");
+  private static final Path GUIDES = Path.of("../docs/guides");
 
   /** A block of Java that is a whole file. */
   private static final Pattern FILE =
@@ -41,11 +42,13 @@ public final class Recipes implements AutoCloseable {
   /** Compiles them; what they unpack of native libraries is in the directory, too. */
   public static Recipes compile(Path directory) throws IOException {
     List<Path> files = new ArrayList<>();
-    Matcher block = FILE.matcher(Files.readString(DOCS.resolve("recipes.md")));
-    while (block.find()) {
-      Matcher name = CLASS_NAME.matcher(block.group(1));
-      assertThat(name.find()).isTrue();
-      files.add(Files.writeString(directory.resolve(name.group(1) + ".java"), block.group(1)));
+    for (Path page : pages()) {
+      Matcher block = FILE.matcher(Files.readString(page));
+      while (block.find()) {
+        Matcher name = CLASS_NAME.matcher(block.group(1));
+        assertThat(name.find()).isTrue();
+        files.add(Files.writeString(directory.resolve(name.group(1) + ".java"), block.group(1)));
+      }
     }
     assertThat(files).isNotEmpty();
     JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
@@ -66,6 +69,12 @@ public final class Recipes implements AutoCloseable {
     System.setProperty("org.lwjgl.system.SharedLibraryExtractPath", directory.toString());
     System.setProperty("org.lwjgl.cuda.libname", "libcuda.so.1");
     return new Recipes(new URLClassLoader(new URL[] {directory.toUri().toURL()}));
+  }
+
+  private static List<Path> pages() throws IOException {
+    try (Stream<Path> files = Files.list(GUIDES)) {
+      return files.filter(file -> file.toString().endsWith(".md")).toList();
+    }
   }
 
   /** Calls a static method. */

@@ -5,8 +5,9 @@ import io.nvrar.HalfPrecision;
 import io.nvrar.ReduceOp;
 
 /**
- * Computes the exact result of a reduction: an independent implementation of docs/concepts/protocol.md 10,
- * in Java, one element at a time. Knows types and operations by the codes of the C ABI.
+ * Computes the exact result of a reduction: an independent implementation of
+ * docs/concepts/protocol.md 10, in Java, one element at a time. Knows types and operations by the
+ * codes of the C ABI.
  *
  * <p>An element's bits are in the low bytes of a long. An accumulator is a long, too: an integer's
  * value, a float's or a double's bits.
