@@ -17,6 +17,8 @@
 
 BUILDS="$NVRAR_STATE/builds"
 CURRENT="$NVRAR_STATE/current"
+# The module whose libraries and jar are the class path of all commands: it depends on all others that they need.
+LAUNCHED=examples/09-llama-decode
 KERNELS_WANTED="$NVRAR_STATE/kernels-wanted"
 
 # The build that hold_build has locked.
@@ -114,15 +116,15 @@ hold_build() {
 # publish FINGERPRINT PRESET: makes what Maven has packaged the newest build. FINGERPRINT is that of its sources before
 # the build, PRESET that of the native build.
 publish() {
-  local new name examples="$NVRAR_HOME/examples/target" soak="$NVRAR_HOME/integration-tests/soak/target"
-  [[ "$2" != run ]] || examples+=/run soak+=/run
+  local new name launched="$NVRAR_HOME/$LAUNCHED/target" soak="$NVRAR_HOME/integration-tests/soak/target"
+  [[ "$2" != run ]] || launched+=/run soak+=/run
   name="$(date +%Y%m%d-%H%M%S)-$BASHPID"
   new="$BUILDS/.$name"
   # No other process publishes while this one has the lock, so a directory with such a name is left from an interrupted
   # run.
   rm -rf --one-file-system "$BUILDS"/.[0-9]*
   mkdir -p "$new/lib" &&
-    cp "$(packaged_jar "$examples")" "$(packaged_jar "$soak")" "$examples"/lib/*.jar "$new/lib/" &&
+    cp "$(packaged_jar "$launched")" "$(packaged_jar "$soak")" "$launched"/lib/*.jar "$new/lib/" &&
     printf '%s\n' "$1" > "$new/fingerprint" &&
     printf '%s\n' "$2" > "$new/preset" &&
     : > "$new/users" || return 1
@@ -162,7 +164,7 @@ packaged_jar() {
 
 # Otherwise libraries that an earlier build copied, and that are no longer dependencies, would be published, too.
 forget_libraries() {
-  rm -rf "$NVRAR_HOME"/examples/target/{,run/}lib
+  rm -rf "$NVRAR_HOME/$LAUNCHED"/target/{,run/}lib
 }
 
 # Maven options that skip everything that is not needed at run time.
@@ -205,7 +207,7 @@ build() {
   build_progress "$log" &
   progress=$!
   # The native library and the Java modules are built side by side.
-  package_to_run -T 2 -pl examples,integration-tests/soak >> "$log" 2>&1 < /dev/null || code=$?
+  package_to_run -T 2 -pl "$LAUNCHED",integration-tests/soak >> "$log" 2>&1 < /dev/null || code=$?
   end_progress "$progress"
   if ((code != 0)); then
     # Without Maven's own stack traces and advice.

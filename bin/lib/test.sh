@@ -13,8 +13,8 @@ NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 TWO_JVMS=(-DforkCount=2)
 
 # The modules with unit tests, of the build that needs no profile; and those with reports of any tests.
-UNITS=native,ray-plugin,tools,examples,integration-tests/soak
-TESTED=(ray-plugin tools examples examples/10-training integration-tests/soak integration-tests)
+UNITS=native,ray-plugin,tools,examples,examples/09-llama-decode,integration-tests/soak
+TESTED=(ray-plugin tools examples examples/09-llama-decode examples/10-training integration-tests/soak integration-tests)
 
 # Written to a file, because steps that run in the background call this, too.
 leave_out() {

@@ -121,14 +121,14 @@ fill_nvrar() {
   junit="$(sed -n 's:.*<junit.version>5\(.*\)</junit.version>.*:1\1:p' "$NVRAR_HOME/pom.xml")"
   maven -pl integration-tests -am "${package[@]}" dependency:copy-dependencies "-DoutputDirectory=$work/jars" \
     "-DincludeGroupIds=$TEST_GROUPS"
-  # Again, because those options hold for the examples' own copies too.
+  # Again, because those options hold for that module's own copies too.
   forget_libraries
-  maven -pl examples -am "${package[@]}"
+  maven -pl "$LAUNCHED" -am "${package[@]}"
   maven dependency:copy "-Dartifact=org.junit.platform:junit-platform-console-standalone:$junit" "-DoutputDirectory=$work/junit" \
     -pl integration-tests
   mkdir -p "$build/lib" "$root"/{examples,integration-tests/soak,tests,native/build/release/{bench,test},native/cmake,ray-plugin,tools}
-  for file in "$(packaged_jar "$NVRAR_HOME/examples/target")" "$(packaged_jar "$NVRAR_HOME/integration-tests/soak/target")" \
-    "$NVRAR_HOME"/examples/target/lib/*.jar "$work"/jars/*.jar; do
+  for file in "$(packaged_jar "$NVRAR_HOME/$LAUNCHED/target")" "$(packaged_jar "$NVRAR_HOME/integration-tests/soak/target")" \
+    "$NVRAR_HOME/$LAUNCHED"/target/lib/*.jar "$work"/jars/*.jar; do
     # What draws pictures needs the parts of java.desktop that the runtime lacks.
     [[ "${file##*/}" != @(xchart|batik)-* ]] || continue
     python3 "$HERE/repack.py" "$file" "$build/lib/${file##*/}"
@@ -136,8 +136,8 @@ fill_nvrar() {
   touch "$build/users" "$build/kernels"
   ln -s builds/packed "$root/target/nvrar/current"
   python3 "$HERE/repack.py" "$work"/junit/*.jar "$root/tests/junit-console.jar"
-  for file in integration ray-plugin examples; do
-    python3 "$HERE/repack.py" "$NVRAR_HOME/${file/integration/integration-tests}/target/test-classes" "$root/tests/$file-tests.jar"
+  for file in integration-tests ray-plugin "$LAUNCHED"; do
+    python3 "$HERE/repack.py" "$NVRAR_HOME/$file/target/test-classes" "$root/tests/$(basename "${file%-tests}")-tests.jar"
   done
   while read -r program; do
     strip --strip-unneeded -o "$root/native/build/release/$program" "$NVRAR_HOME/native/build/release/$program"

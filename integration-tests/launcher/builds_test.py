@@ -22,15 +22,16 @@ cd "$NVRAR_TEST_CHECKOUT" || exit 1
 nvcc="$(native/cmake/find-nvcc 2> /dev/null)"
 echo "$nvcc" >> calls
 echo "$NVRAR_CMAKE_OPTIONS" >> options
-mkdir -p examples/target/run/lib integration-tests/soak/target/run native/build/run
+launched=examples/09-llama-decode/target
+mkdir -p $launched/run/lib integration-tests/soak/target/run native/build/run
 if [ -e broken ]; then
   echo '[ERROR] Source.java:[1,1] class, interface, enum, or record expected'
-  rm -rf examples/target
+  rm -rf $launched
   exit 1
 fi
-echo '[INFO] Building ray-nvrar examples 0.1.0-SNAPSHOT                          [4/4]'
-cp "$NVRAR_TEST_JARS"/*.jar examples/target/run/lib && mv examples/target/run/lib/ray-nvrar-examples-*.jar examples/target/run &&
-  mv examples/target/run/lib/ray-nvrar-soak-*.jar integration-tests/soak/target/run || exit 1
+echo '[INFO] Building ray-nvrar Llama decode 0.1.0-SNAPSHOT                      [5/6]'
+cp "$NVRAR_TEST_JARS"/*.jar $launched/run/lib && mv $launched/run/lib/ray-nvrar-llama-decode-*.jar $launched/run &&
+  mv $launched/run/lib/ray-nvrar-soak-*.jar integration-tests/soak/target/run || exit 1
 case "$NVRAR_CMAKE_OPTIONS" in
   *OFF*) : ;;
   *) if [ -n "$nvcc" ]; then echo .nv_fatbin; fi ;;

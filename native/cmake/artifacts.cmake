@@ -14,7 +14,7 @@ set_target_properties(nvrar_cpu PROPERTIES
   OUTPUT_NAME nvrar LIBRARY_OUTPUT_DIRECTORY ${artifacts_folder}/linux-x86_64-cpu/${artifacts_path})
 
 if(nvrar_nvcc)
-  # Not the target nvrar, with which the example's kernels and the stub of the driver are made.
+  # Not the target nvrar, with which the stub of the driver is made.
   nvrar_library(nvrar_cuda ${build_id})
   set_target_properties(nvrar_cuda PROPERTIES
     EXCLUDE_FROM_ALL ON OUTPUT_NAME nvrar LIBRARY_OUTPUT_DIRECTORY ${artifacts_folder}/linux-x86_64/${artifacts_path})

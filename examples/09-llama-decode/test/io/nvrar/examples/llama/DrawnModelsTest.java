@@ -39,7 +39,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 final class DrawnModelsTest {
   // The kept ones, or those of a run of that script.
   private static final Path MODELS =
-      Path.of(System.getProperty("nvrar.drawn.models", "09-llama-decode/test-models/drawn"))
+      Path.of(System.getProperty("nvrar.drawn.models", "test-models/drawn"))
           .toAbsolutePath();
 
   private static final double TOLERANCE = 1e-3;

@@ -23,7 +23,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 final class DecodeLoopTest {
-  private static final Path MODEL = Path.of("09-llama-decode/model/tiny-english");
+  private static final Path MODEL = Path.of("model/tiny-english");
   private static final int MAX_TOKENS = 20;
 
   // Together more rows than one prefill step takes, so that a prompt is split between two.

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 final class LlamaTokenizerTest {
-  private static final Path MODEL = Path.of("09-llama-decode/model/tiny-english");
+  private static final Path MODEL = Path.of("model/tiny-english");
 
   @Test
   void textsBecomeTheTokensOfHuggingFaceAndTextsAgain() throws IOException {

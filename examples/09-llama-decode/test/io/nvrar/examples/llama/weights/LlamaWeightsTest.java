@@ -13,7 +13,7 @@ final class LlamaWeightsTest {
   @ParameterizedTest
   @ValueSource(strings = {"gqa8", "llama3rope7", "mha5"})
   void aRankReadsTheBytesOfItsTensorsAndNoOthers(String name) {
-    Path model = Path.of("09-llama-decode", "test-models", name);
+    Path model = Path.of("test-models", name);
     LlamaConfig config = LlamaConfig.read(model);
     int worldSize = config.heads();
     AtomicLong bytes = new AtomicLong();

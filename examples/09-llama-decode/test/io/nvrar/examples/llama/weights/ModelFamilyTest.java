@@ -14,7 +14,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 final class ModelFamilyTest {
   // Configurations as they were published. Surefire runs the tests in the module's directory.
-  private static final Path PUBLISHED = Path.of("09-llama-decode", "test-models", "configs");
+  private static final Path PUBLISHED = Path.of("test-models", "configs");
 
   private static final RopeScaling LLAMA3_2 = new RopeScaling.Llama3(500000, 32, 1, 4, 8192);
 

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 final class ModelSourceTest {
-  private static final Path MODEL = Path.of("09-llama-decode", "test-models", "gqa8");
+  private static final Path MODEL = Path.of("test-models", "gqa8");
 
   @Test
   void aDirectoryIsTheSameModelWhereItIsCarriedTo() throws Exception {

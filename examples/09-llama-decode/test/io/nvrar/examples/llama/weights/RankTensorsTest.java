@@ -22,7 +22,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 final class RankTensorsTest {
   // Surefire runs the tests in the module's directory.
-  private static final Path MODELS = Path.of("09-llama-decode", "test-models");
+  private static final Path MODELS = Path.of("test-models");
 
   // mha5 has a bias everywhere, the others none; gqa8 and llama3rope7 are tied.
   @ParameterizedTest

@@ -15,7 +15,7 @@ import java.util.stream.IntStream;
 public final class ReferenceModel {
   // Surefire runs the tests in the module's directory; a host of GPUs has a checkout's home.
   private static final Path LESSON =
-      Path.of(System.getProperty("nvrar.home", ".."), "examples", "09-llama-decode");
+      Path.of(System.getProperty("nvrar.home", "../.."), "examples", "09-llama-decode");
 
   /** Models with all their files, and the one that is shipped. */
   public static final List<String> SMALL =

@@ -174,10 +174,10 @@ final class ContainerCluster implements AutoCloseable {
 
   /** What {@code bin/nvrar} runs with, and the tests' actors. */
   private static List<Path> jars() {
-    Path target = HOME.resolve("examples/target");
+    Path target = HOME.resolve("examples/09-llama-decode/target");
     List<Path> jars = new ArrayList<>();
     jars.add(Path.of(property("nvrar.test.jar")));
-    jars.add(Path.of(property("nvrar.examples.jar")));
+    jars.add(Path.of(property("nvrar.launched.jar")));
     try (Stream<Path> libraries = Files.list(target.resolve("lib"))) {
       // Ray brings a logger of its own.
       libraries
