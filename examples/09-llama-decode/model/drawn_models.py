@@ -19,7 +19,9 @@ import math
 import random
 import shutil
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -445,9 +447,18 @@ def make(seed: int, folder: Path) -> str:
     return "refused" if "transformers_error" in reference else "computed"
 
 
+def pack(folder: Path, archive: Path) -> None:
+    """The same files make the same bytes: sorted, without times and owners."""
+    with zipfile.ZipFile(archive, "w") as out:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = zipfile.ZipInfo(file.relative_to(folder).as_posix())
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            out.writestr(entry, file.read_bytes(), compresslevel=9)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where to write them, a directory each")
+    parser.add_argument("--out", type=Path, required=True, help="where to write them, a directory each, or a file .zip of all")
     parser.add_argument("--first", type=int, default=0, help="the number of the first draw")
     parser.add_argument("--count", type=int, default=100, help="how many")
     parser.add_argument("--only", help="these numbers instead, with commas between them")
@@ -464,13 +475,17 @@ def main() -> None:
     transformers.utils.logging.disable_progress_bar()
     end = time.monotonic() + 60 * args.minutes
     counts: dict[str, int] = {}
-    for number in numbers:
-        if time.monotonic() > end:
-            break
-        result = make(number, args.out / str(number))
-        counts[result] = counts.get(result, 0) + 1
-    if not counts:
-        sys.exit("no model was drawn")
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work) if args.out.suffix == ".zip" else args.out
+        for number in numbers:
+            if time.monotonic() > end:
+                break
+            result = make(number, folder / str(number))
+            counts[result] = counts.get(result, 0) + 1
+        if not counts:
+            sys.exit("no model was drawn")
+        if folder != args.out:
+            pack(folder, args.out)
     print(f"{sum(counts.values())} models: {counts}")
 
 

@@ -23,12 +23,16 @@ import io.nvrar.examples.llama.weights.ReferenceModel;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import java.io.IOException;
+import java.nio.file.FileSystem;
+import java.nio.file.FileSystems;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Named;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -37,28 +41,43 @@ import org.junit.jupiter.params.provider.MethodSource;
  * refused in a sentence that says what is wrong with them.
  */
 final class DrawnModelsTest {
-  // The kept ones, or those of a run of that script.
-  private static final Path MODELS =
-      Path.of(System.getProperty("nvrar.drawn.models", "test-models/drawn"))
-          .toAbsolutePath();
+  // The kept ones, or those of a run of that script: an archive or a directory.
+  private static final Path DRAWN =
+      Path.of(System.getProperty("nvrar.drawn.models", "test-models/drawn.zip")).toAbsolutePath();
+
+  @TempDir private static Path unpacked;
 
   private static final double TOLERANCE = 1e-3;
 
-  static Stream<String> models() throws IOException {
-    try (Stream<Path> directories = Files.list(MODELS)) {
-      return directories
-          .map(directory -> directory.getFileName().toString())
-          .sorted()
-          .toList()
-          .stream();
+  static List<Named<Path>> models() throws IOException {
+    Path models = DRAWN;
+    if (Files.isRegularFile(DRAWN)) {
+      unpack(DRAWN, unpacked);
+      models = unpacked;
+    }
+    try (Stream<Path> directories = Files.list(models)) {
+      return directories.sorted().map(it -> Named.of(it.getFileName().toString(), it)).toList();
+    }
+  }
+
+  private static void unpack(Path archive, Path folder) throws IOException {
+    try (FileSystem files = FileSystems.newFileSystem(archive);
+        Stream<Path> entries = Files.walk(files.getPath("/"))) {
+      for (Path entry : (Iterable<Path>) entries::iterator) {
+        Path target = folder.resolve(entry.toString().substring(1));
+        if (Files.isDirectory(entry)) {
+          Files.createDirectories(target);
+        } else {
+          Files.copy(entry, target);
+        }
+      }
     }
   }
 
   @ParameterizedTest(name = "draw {0}")
   @MethodSource("models")
-  void aDrawnModelIsDecodedAsTransformersDoesOrRefusedInATrueSentence(String name)
+  void aDrawnModelIsDecodedAsTransformersDoesOrRefusedInATrueSentence(Path directory)
       throws Exception {
-    Path directory = MODELS.resolve(name);
     JsonObject reference = json(directory.resolve("reference.json"));
     List<String> refusals = strings(reference.getAsJsonArray("refusals"));
     try {
