@@ -1,9 +1,17 @@
 package io.nvrar.examples.llama.engine.cuda;
 
-import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
+import io.nvrar.examples.llama.engine.cuda.kernels.ChunkKernels;
+import io.nvrar.examples.llama.engine.cuda.kernels.LargeProducts;
+import io.nvrar.examples.llama.engine.cuda.kernels.PagedCache;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepEnds;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepState;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -27,6 +35,7 @@ final class ChunkLayers implements Resources.Resource {
   private final PagedCache cache;
   private final DeviceBuffer angles;
   private final int rows;
+  private final int leastRows;
   private final DeviceBuffer partial;
   private final DeviceBuffer residual;
   private final DeviceBuffer normed;
@@ -41,35 +50,29 @@ final class ChunkLayers implements Resources.Resource {
    * Makes room.
    *
    * @param rows of the largest chunk
+   * @param leastRows of the smallest; fewer rows pass in slices
    */
   ChunkLayers(
-      Gpu gpu,
-      CollectiveGroup group,
-      PartialSums sums,
-      DeviceStream stream,
-      RankShape shape,
-      float epsilon,
-      GpuWeights weights,
-      StepEnds ends,
+      RankModel model,
+      RequestState request,
       LargeProducts products,
       ChunkKernels kernels,
-      StepState state,
-      PagedCache cache,
-      DeviceBuffer angles,
-      int rows) {
-    this.gpu = gpu;
-    this.sums = sums;
-    this.stream = stream;
-    this.shape = shape;
-    this.epsilon = epsilon;
-    this.weights = weights;
-    this.ends = ends;
+      int rows,
+      int leastRows) {
+    gpu = model.gpu();
+    sums = request.sums();
+    stream = model.stream();
+    shape = model.shape();
+    epsilon = model.epsilon();
+    weights = model.weights();
+    ends = model.ends();
     this.products = products;
     this.kernels = kernels;
-    this.state = state;
-    this.cache = cache;
-    this.angles = angles;
+    state = request.rows();
+    cache = request.cache();
+    angles = request.angles();
     this.rows = rows;
+    this.leastRows = leastRows;
     try {
       partial = allocate(shape.hidden());
       residual = allocate(shape.hidden());
@@ -80,15 +83,21 @@ final class ChunkLayers implements Resources.Resource {
       wide = allocate(shape.width());
       squares =
           resources.allocate(
-              group.device(),
+              model.group().device(),
               DataType.FLOAT32,
               (long) rows * (shape.hidden() / ChunkKernels.SQUARES));
       tiles =
-          resources.allocate(group.device(), DataType.INT32, (long) rows * ChunkKernels.TILE_INTS);
+          resources.allocate(
+              model.group().device(), DataType.INT32, (long) rows * ChunkKernels.TILE_INTS);
     } catch (RuntimeException | Error e) {
       resources.closeAfter(e);
       throw e;
     }
+  }
+
+  /** Whether so many rows are worth a chunk. */
+  boolean takes(int count) {
+    return count >= leastRows;
   }
 
   /** The bytes of a row. */

@@ -11,6 +11,19 @@ import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.RotaryEmbedding;
 import io.nvrar.examples.llama.engine.TokenBatch;
+import io.nvrar.examples.llama.engine.cuda.driver.CublasLt;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.KernelImage;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
+import io.nvrar.examples.llama.engine.cuda.kernels.ChunkKernels;
+import io.nvrar.examples.llama.engine.cuda.kernels.LargeProducts;
+import io.nvrar.examples.llama.engine.cuda.kernels.PagedCache;
+import io.nvrar.examples.llama.engine.cuda.kernels.PlainKernels;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepEnds;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepState;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
+import io.nvrar.examples.llama.engine.cuda.loading.ParallelLoading;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
@@ -45,8 +58,7 @@ public final class CudaEngine implements LlamaEngine {
   /** The kernels {@code attention}; null in the plain path. */
   private final @Nullable KernelImage attention;
 
-  private final GpuWeights weights;
-  private final StepEnds ends;
+  private final RankModel model;
   private final RotaryEmbedding rotary;
 
   /** What prompts pass through by; null if by the products of steps. */
@@ -91,11 +103,11 @@ public final class CudaEngine implements LlamaEngine {
       CublasLt library = plan.searchesLibrary() ? ofAll(plan.library()) : null;
       largeProducts = library == null ? null : resources.own(new LargeProducts(gpu, library, type));
       chunkImage = library == null ? null : resources.own(KernelImage.load(gpu, "prefill"));
-      ends =
+      StepEnds ends =
           isFast
               ? new StepEnds(step, type, type, group.config().cuda().programmaticLaunch())
               : new StepEnds(step, type, DataType.FLOAT32, false);
-      weights =
+      GpuWeights weights =
           resources.own(
               GpuWeights.load(
                   gpu,
@@ -105,6 +117,7 @@ public final class CudaEngine implements LlamaEngine {
                   group.rank() == 0,
                   ParallelLoading.threads(
                       Runtime.getRuntime().availableProcessors(), group.worldSize())));
+      model = new RankModel(gpu, group, stream, shape, config.normEpsilon(), weights, ends);
     } catch (RuntimeException | Error e) {
       resources.closeAfter(e);
       throw e;
@@ -364,7 +377,6 @@ public final class CudaEngine implements LlamaEngine {
   /** The sequences since {@link #begin}, and room for their steps. */
   private final class Sequences {
     private final Resources room = new Resources();
-    private final PartialSums sums;
     private final int[] capacities;
     private final int[] lengths;
     private final boolean isChunked;
@@ -376,7 +388,6 @@ public final class CudaEngine implements LlamaEngine {
     private final SelfFedSteps steps;
 
     Sequences(int[] capacities, PartialSums sums) {
-      this.sums = sums;
       this.capacities = capacities.clone();
       lengths = new int[capacities.length];
       isChunked = largeProducts != null && !onlySlices;
@@ -393,20 +404,14 @@ public final class CudaEngine implements LlamaEngine {
       try {
         state = room.own(new StepState(group.device(), rows));
         cache = cache(pages, PagedCache.pagesOf(longest));
-        DeviceBuffer angles = angles(longest);
-        path = room.own(path(cache, angles));
+        path = room.own(path(new RequestState(sums, state, cache, angles(longest))));
         gather = room.own(new LogitsGather(gpu, group, stream, config, capacities.length));
         steps =
             room.own(
                 new SelfFedSteps(
-                    gpu,
-                    group,
-                    stream,
+                    model,
                     path,
-                    ends,
-                    shape,
                     state,
-                    rows,
                     capacities.length,
                     config.endTokens().size(),
                     longest,
@@ -562,68 +567,42 @@ public final class CudaEngine implements LlamaEngine {
       return angles;
     }
 
-    private StepPath path(PagedCache cache, DeviceBuffer angles) {
+    private StepPath path(RequestState request) {
       if (attention != null) {
         return new FastPath(
-            gpu,
-            group,
-            sums,
-            stream,
-            shape,
-            config.normEpsilon(),
-            weights,
-            ends,
+            model,
+            request,
             products,
             attention,
-            state,
-            cache,
-            angles,
-            chunks(cache, angles),
-            settings.prefill().leastRows(),
+            chunks(request),
             MemoryNeed.rowsOf(capacities),
             capacities.length);
       }
       return new PlainPath(
-          group,
-          sums,
-          stream,
-          shape,
-          config.normEpsilon(),
-          weights,
-          ends,
-          new PlainKernels(products, shape, weights.matrixType()),
-          state,
-          cache,
-          angles,
+          model,
+          request,
+          new PlainKernels(products, shape, model.weights().matrixType()),
           rows,
           capacities.length);
     }
 
-    private @Nullable ChunkLayers chunks(PagedCache cache, DeviceBuffer angles) {
+    private @Nullable ChunkLayers chunks(RequestState request) {
       if (largeProducts == null || chunkImage == null || !isChunked) {
         return null;
       }
       ChunkLayers chunks =
           new ChunkLayers(
-              gpu,
-              group,
-              sums,
-              stream,
-              shape,
-              config.normEpsilon(),
-              weights,
-              ends,
+              model,
+              request,
               largeProducts,
               new ChunkKernels(
                   gpu,
                   chunkImage,
-                  weights.matrixType(),
+                  model.weights().matrixType(),
                   shape.headSize(),
                   group.config().cuda().programmaticLaunch()),
-              state,
-              cache,
-              angles,
-              rows);
+              rows,
+              settings.prefill().leastRows());
       try {
         chunks.prepare();
       } catch (RuntimeException | Error e) {
@@ -635,7 +614,7 @@ public final class CudaEngine implements LlamaEngine {
     }
 
     private DataType cacheType() {
-      return isFast ? weights.matrixType() : DataType.FLOAT32;
+      return isFast ? model.weights().matrixType() : DataType.FLOAT32;
     }
   }
 }

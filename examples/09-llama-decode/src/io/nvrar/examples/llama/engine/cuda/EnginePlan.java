@@ -2,6 +2,13 @@ package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
+import io.nvrar.examples.llama.engine.cuda.driver.CublasLt;
+import io.nvrar.examples.llama.engine.cuda.driver.CublasLtSearch;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.KernelImage;
+import io.nvrar.examples.llama.engine.cuda.kernels.PlainKernels;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.LlamaTensors;

@@ -5,6 +5,20 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.KernelImage;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
+import io.nvrar.examples.llama.engine.cuda.driver.TensorMap;
+import io.nvrar.examples.llama.engine.cuda.kernels.FastAttention;
+import io.nvrar.examples.llama.engine.cuda.kernels.GemmPlan;
+import io.nvrar.examples.llama.engine.cuda.kernels.MatrixMap;
+import io.nvrar.examples.llama.engine.cuda.kernels.PagedCache;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.kernels.RowSampling;
+import io.nvrar.examples.llama.engine.cuda.kernels.RowSquares;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepEnds;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepState;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.Shard;
 import java.util.ArrayList;
@@ -46,7 +60,6 @@ final class FastPath extends StampedPath {
   private final PagedCache cache;
   private final DeviceBuffer angles;
   private final @Nullable ChunkLayers chunks;
-  private final int leastOfChunk;
   private final DeviceBuffer zeros;
   private final DeviceBuffer partial;
   private final DeviceBuffer residual;
@@ -93,47 +106,34 @@ final class FastPath extends StampedPath {
   /**
    * Makes room.
    *
-   * @param sums of all calls that a layer makes
    * @param chunks what takes rows of prompts together, and is closed with this; null for slices
-   * @param leastOfChunk the least rows that it is given
    * @param rows of the largest step that it does not take
    * @param headRowCount rows of the largest head
    */
   FastPath(
-      Gpu gpu,
-      CollectiveGroup group,
-      PartialSums sums,
-      DeviceStream stream,
-      RankShape shape,
-      float epsilon,
-      GpuWeights weights,
-      StepEnds ends,
+      RankModel model,
+      RequestState request,
       KernelImage gemmImage,
       KernelImage attentionImage,
-      StepState state,
-      PagedCache cache,
-      DeviceBuffer angles,
       @Nullable ChunkLayers chunks,
-      int leastOfChunk,
       int rows,
       int headRowCount) {
-    super(stream, shape.layers());
-    this.gpu = gpu;
-    this.group = group;
-    this.sums = sums;
-    this.stream = stream;
+    super(model.stream(), model.shape().layers());
+    gpu = model.gpu();
+    group = model.group();
+    sums = request.sums();
+    stream = model.stream();
     this.programmatic = group.config().cuda().programmaticLaunch();
-    this.shape = shape;
-    this.epsilon = epsilon;
-    this.weights = weights;
-    this.ends = ends;
+    shape = model.shape();
+    epsilon = model.epsilon();
+    weights = model.weights();
+    ends = model.ends();
     this.gemmImage = gemmImage;
     this.attentionImage = attentionImage;
-    this.state = state;
-    this.cache = cache;
-    this.angles = angles;
+    state = request.rows();
+    cache = request.cache();
+    angles = request.angles();
     this.chunks = chunks;
-    this.leastOfChunk = leastOfChunk;
     if (chunks != null) {
       resources.own(chunks);
     }
@@ -212,7 +212,7 @@ final class FastPath extends StampedPath {
 
   @Override
   public void enqueueLayers(int rows, boolean isDecode, int context) {
-    if (chunks != null && !isDecode && rows >= leastOfChunk) {
+    if (chunks != null && !isDecode && chunks.takes(rows)) {
       chunks.enqueue(rows);
       left = new Left(chunks.scaled(), chunks.squares());
       return;

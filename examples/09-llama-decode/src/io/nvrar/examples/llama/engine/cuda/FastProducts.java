@@ -1,6 +1,13 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DataType;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.KernelImage;
+import io.nvrar.examples.llama.engine.cuda.driver.TensorMap;
+import io.nvrar.examples.llama.engine.cuda.kernels.FastGemm;
+import io.nvrar.examples.llama.engine.cuda.kernels.GemmPlan;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
 import java.util.ArrayList;
 import java.util.List;
 

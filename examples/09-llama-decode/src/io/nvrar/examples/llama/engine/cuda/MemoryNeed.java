@@ -1,5 +1,9 @@
 package io.nvrar.examples.llama.engine.cuda;
 
+import io.nvrar.examples.llama.engine.cuda.kernels.LargeProducts;
+import io.nvrar.examples.llama.engine.cuda.kernels.PagedCache;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
 import io.nvrar.examples.llama.weights.FloatFormat;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.RankTensors;

@@ -7,6 +7,8 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.Nccl;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeoutException;

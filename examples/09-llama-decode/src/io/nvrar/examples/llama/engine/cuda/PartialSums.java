@@ -4,6 +4,7 @@ import io.nvrar.AllReduceFusion;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
 
 /** Who adds up the partial results of all ranks, twice a layer. Its calls only enqueue. */
 interface PartialSums extends Resources.Resource {

@@ -4,6 +4,14 @@ import io.nvrar.CollectiveGroup;
 import io.nvrar.DataType;
 import io.nvrar.DeviceBuffer;
 import io.nvrar.DeviceStream;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
+import io.nvrar.examples.llama.engine.cuda.kernels.PagedCache;
+import io.nvrar.examples.llama.engine.cuda.kernels.PlainKernels;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.kernels.RowSampling;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepEnds;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepState;
+import io.nvrar.examples.llama.engine.cuda.loading.GpuWeights;
 import org.jspecify.annotations.Nullable;
 
 /** The path for any shape: rows, cache and sums over ranks in float32. */
@@ -37,31 +45,19 @@ final class PlainPath extends StampedPath {
    * @param headRowCount rows of the largest head
    */
   PlainPath(
-      CollectiveGroup group,
-      PartialSums sums,
-      DeviceStream stream,
-      RankShape shape,
-      float epsilon,
-      GpuWeights weights,
-      StepEnds ends,
-      PlainKernels kernels,
-      StepState state,
-      PagedCache cache,
-      DeviceBuffer angles,
-      int rows,
-      int headRowCount) {
-    super(stream, shape.layers());
-    this.group = group;
-    this.sums = sums;
-    this.stream = stream;
-    this.shape = shape;
-    this.epsilon = epsilon;
-    this.weights = weights;
-    this.ends = ends;
+      RankModel model, RequestState request, PlainKernels kernels, int rows, int headRowCount) {
+    super(model.stream(), model.shape().layers());
+    group = model.group();
+    sums = request.sums();
+    stream = model.stream();
+    shape = model.shape();
+    epsilon = model.epsilon();
+    weights = model.weights();
+    ends = model.ends();
     this.kernels = kernels;
-    this.state = state;
-    this.cache = cache;
-    this.angles = angles;
+    state = request.rows();
+    cache = request.cache();
+    angles = request.angles();
     try {
       partial = floats(rows, shape.hidden());
       residual = floats(rows, shape.hidden());

@@ -1,5 +1,6 @@
 package io.nvrar.examples.llama.engine.cuda;
 
+import io.nvrar.examples.llama.engine.cuda.kernels.GemmPlan;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.io.Serializable;
 import java.util.Arrays;

@@ -10,6 +10,14 @@ import io.nvrar.DeviceStream;
 import io.nvrar.TopK;
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine.TokenListener;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
+import io.nvrar.examples.llama.engine.cuda.kernels.Likeliest;
+import io.nvrar.examples.llama.engine.cuda.kernels.RankShape;
+import io.nvrar.examples.llama.engine.cuda.kernels.RowSampling;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepEnds;
+import io.nvrar.examples.llama.engine.cuda.kernels.StepState;
+import io.nvrar.examples.llama.engine.cuda.kernels.TokenRing;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -39,7 +47,6 @@ final class SelfFedSteps implements Resources.Resource {
   private final StepPath path;
   private final StepEnds ends;
   private final StepState state;
-  private final int stateRows;
   private final int rows;
   private final boolean captures;
   private final TokenRing ring;
@@ -68,33 +75,27 @@ final class SelfFedSteps implements Resources.Resource {
   /**
    * Makes room, and captures the steps.
    *
-   * @param stateRows rows of the state, at least {@code rows}
+   * @param state of at least {@code rows} rows
    * @param rows sequences, each of which has the row of its number
    * @param endTokenCount the most end tokens
    * @param positions more than the position of any row will be
    * @param captures whether steps are replays of graphs, and not enqueued one by one
    */
   SelfFedSteps(
-      Gpu gpu,
-      CollectiveGroup group,
-      DeviceStream stream,
+      RankModel model,
       StepPath path,
-      StepEnds ends,
-      RankShape shape,
       StepState state,
-      int stateRows,
       int rows,
       int endTokenCount,
       int positions,
       boolean captures) {
-    this.gpu = gpu;
-    this.group = group;
-    this.stream = stream;
+    gpu = model.gpu();
+    group = model.group();
+    stream = model.stream();
     this.path = path;
-    this.ends = ends;
-    this.shape = shape;
+    ends = model.ends();
+    shape = model.shape();
     this.state = state;
-    this.stateRows = stateRows;
     this.rows = rows;
     this.captures = captures;
     Device device = group.device();
@@ -363,7 +364,7 @@ final class SelfFedSteps implements Resources.Resource {
   /** Where the rows stand; what the next step is given. */
   private void writeRows(Continuation continuation, int[] lengths) {
     int[] wanted = new int[rows];
-    for (int row = 0; row < stateRows; row++) {
+    for (int row = 0; row < state.rows(); row++) {
       boolean lives = row < rows && continuation.remaining(row) > 0;
       state.set(
           row,

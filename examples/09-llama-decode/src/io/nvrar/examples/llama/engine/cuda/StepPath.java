@@ -1,6 +1,8 @@
 package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.DeviceBuffer;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
+import io.nvrar.examples.llama.engine.cuda.kernels.RowSampling;
 import org.jspecify.annotations.Nullable;
 
 /**

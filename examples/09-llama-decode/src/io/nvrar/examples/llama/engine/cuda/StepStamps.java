@@ -6,6 +6,9 @@ import io.nvrar.DeviceStream;
 import io.nvrar.cuda.CudaKernel;
 import io.nvrar.cuda.KernelArguments;
 import io.nvrar.cuda.LaunchConfig;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
+import io.nvrar.examples.llama.engine.cuda.driver.KernelImage;
+import io.nvrar.examples.llama.engine.cuda.driver.Resources;
 import java.util.ArrayList;
 import java.util.List;
 

@@ -2,6 +2,7 @@ package io.nvrar.examples.llama.engine.cuda;
 
 import io.nvrar.examples.llama.engine.Continuation;
 import io.nvrar.examples.llama.engine.LlamaEngine.TokenListener;
+import io.nvrar.examples.llama.engine.cuda.kernels.TokenRing;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.Arrays;
 

@@ -1,4 +1,4 @@
-/** The engine for GPUs: its kernels, their launches, and the memory of a step. */
+/** The engine for GPUs: how the tokens of prompts and steps pass through a model. */
 @NullMarked
 package io.nvrar.examples.llama.engine.cuda;
 

@@ -16,6 +16,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.device.Devices;
 import io.nvrar.examples.llama.bench.NcclLibrary;
 import io.nvrar.examples.llama.engine.RankThreads;
+import io.nvrar.examples.llama.engine.cuda.driver.Nccl;
 import io.nvrar.examples.llama.weights.ModelException;
 import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;

@@ -8,6 +8,8 @@ import io.nvrar.device.Devices;
 import io.nvrar.examples.llama.engine.LlamaEngine;
 import io.nvrar.examples.llama.engine.TokenBatch;
 import io.nvrar.examples.llama.engine.cuda.Prefill.Choice;
+import io.nvrar.examples.llama.engine.cuda.driver.CublasLtSearch;
+import io.nvrar.examples.llama.engine.cuda.driver.Gpu;
 import io.nvrar.examples.llama.weights.ReferenceModel;
 import java.util.ArrayList;
 import java.util.Arrays;

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.nvrar.CollectiveException;
 import io.nvrar.examples.llama.engine.Continuation;
+import io.nvrar.examples.llama.engine.cuda.kernels.TokenRing;
 import io.nvrar.examples.llama.weights.ModelException;
 import java.util.ArrayList;
 import java.util.List;
