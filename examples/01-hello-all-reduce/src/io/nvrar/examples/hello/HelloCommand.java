@@ -1,5 +1,7 @@
 package io.nvrar.examples.hello;
 
+import io.nvrar.examples.cluster.ClusterOptions;
+import io.nvrar.examples.cluster.Disconnection;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;

@@ -1,16 +1,14 @@
 package io.nvrar.examples.graph;
 
 import io.nvrar.AllReduceFusion;
-import io.nvrar.examples.hello.ClusterOptions;
-import io.nvrar.examples.hello.Disconnection;
+import io.nvrar.examples.cluster.ClusterOptions;
+import io.nvrar.examples.cluster.Disconnection;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;
 import io.nvrar.tools.NvrarCommand;
-import io.ray.api.ActorHandle;
 import io.ray.api.ObjectRef;
 import io.ray.api.Ray;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import picocli.CommandLine.Command;
@@ -58,50 +56,40 @@ public final class GraphCommand implements NvrarCommand {
 
   @Override
   public Integer call() {
-    if (calls < 1 || replays < 1) {
-      throw new ParameterException(
-          spec.commandLine(),
-          String.format(
-              Locale.ROOT,
-              "--calls is %d and --replays %d; each must be 1 or more",
-              calls,
-              replays));
-    }
-    if (hidden < 1 || hidden > AllReduceFusion.MAX_HIDDEN || hidden % 8 != 0) {
-      throw new ParameterException(
-          spec.commandLine(),
-          String.format(
-              Locale.ROOT,
-              "--hidden is %d, must be a multiple of 8 from 8 to %d",
-              hidden,
-              AllReduceFusion.MAX_HIDDEN));
-    }
-    if (calls > Replayer.MOST_CALLS) {
-      throw new ParameterException(
-          spec.commandLine(),
-          String.format(
-              Locale.ROOT,
-              "--calls is %d, must be 1 to %d, for float32 to hold the residuals exactly",
-              calls,
-              Replayer.MOST_CALLS));
-    }
+    require(
+        calls >= 1 && replays >= 1,
+        "--calls is %d and --replays %d; each must be 1 or more",
+        calls,
+        replays);
+    require(
+        hidden >= 1 && hidden <= AllReduceFusion.MAX_HIDDEN && hidden % 8 == 0,
+        "--hidden is %d, must be a multiple of 8 from 8 to %d",
+        hidden,
+        AllReduceFusion.MAX_HIDDEN);
+    require(
+        calls <= Replayer.MOST_CALLS,
+        "--calls is %d, must be 1 to %d, for float32 to hold the residuals exactly",
+        calls,
+        Replayer.MOST_CALLS);
     Disconnection end = cluster.connect();
-    try (end) {
-      replay(cluster.ranks());
+    try (end;
+        RayActorGroup<Replayer> actors =
+            cluster.place(RayActorGroup.builder(Replayer::new)).create(cluster.ranks());
+        RayCollectiveGroup group =
+            RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
+      List<ObjectRef<String>> runs =
+          actors.handles().stream()
+              .map(it -> it.task(Replayer::run, group.name(), calls, hidden, replays).remote())
+              .toList();
+      Ray.get(runs).forEach(spec.commandLine().getOut()::println);
     }
     return 0;
   }
 
-  private void replay(int ranks) {
-    try (RayActorGroup<Replayer> actors =
-            cluster.place(RayActorGroup.builder(Replayer::new)).create(ranks);
-        RayCollectiveGroup group =
-            RayCollectives.createGroup("graph", actors.handles(), cluster.config())) {
-      List<ObjectRef<String>> runs = new ArrayList<>();
-      for (ActorHandle<Replayer> actor : actors.handles()) {
-        runs.add(actor.task(Replayer::run, group.name(), calls, hidden, replays).remote());
-      }
-      Ray.get(runs).forEach(spec.commandLine().getOut()::println);
+  private void require(boolean right, String message, int given, int other) {
+    if (!right) {
+      throw new ParameterException(
+          spec.commandLine(), String.format(Locale.ROOT, message, given, other));
     }
   }
 }

@@ -9,26 +9,19 @@ import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.ray.CollectiveActor;
 import io.nvrar.ray.RayCollectives;
-import io.nvrar.standalone.Groups;
+import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Deque;
 import java.util.Locale;
 
-/**
- * One member: captures a decode step, whose layers end in all-reduces, replays it, and compares
- * with making the calls.
- */
+/** One member: captures a decode step, replays it, and compares with making the calls. */
 public class Replayer implements CollectiveActor {
 
-  /** The largest whole number up to which float32 holds all. */
-  private static final int MOST_EXACT = 1 << 24;
-
-  private static final int MOST_NUMBER = 8;
-
   /**
-   * How many all-reduces a step may have, so that every residual is exact on as many ranks as a
-   * host has.
+   * How many all-reduces a step may have. With the sum of 8 ranks, 92 at most, the residuals stay
+   * whole numbers up to 2^24, which float32 holds exactly.
    */
-  static final long MOST_CALLS = MOST_EXACT / Step.sum(Groups.MAX_NODE_SIZE, MOST_NUMBER);
+  static final int MOST_CALLS = (1 << 24) / 92;
 
   /**
    * Runs the step both ways, on other numbers each time, and checks every result.
@@ -43,8 +36,7 @@ public class Replayer implements CollectiveActor {
     CollectiveGroup group = RayCollectives.group(name);
     try (Step step = new Step(group, calls, hidden)) {
       // Run once before the clock starts, for the one-time work of a first call.
-      step.submit();
-      step.await();
+      step.microsEach(1, step::submit);
       double called = step.microsEach(times, step::submit);
       double replayed;
       // Nothing is executed here: the stream records what is submitted to it.
@@ -73,28 +65,21 @@ public class Replayer implements CollectiveActor {
   private static final class Step implements AutoCloseable {
 
     private static final float WEIGHT = 0.5f;
-    private static final float EPS = 1e-5f;
 
     private final CollectiveGroup group;
     private final int calls;
     private final float[] numbers;
     private final DeviceStream stream;
+    private final Deque<DeviceBuffer> buffers = new ArrayDeque<>();
 
-    /**
-     * Pinned host memory, which the device can access directly, so a graph can contain the copies.
-     */
+    // Pinned host memory, which the device can access directly, so a graph can contain the copies.
     private final DeviceBuffer given;
-
     private final DeviceBuffer result;
     private final DeviceBuffer normedResult;
 
     private final DeviceBuffer partial;
-
-    /** Zeros, with which the residual begins in each step. */
-    private final DeviceBuffer start;
-
+    private final DeviceBuffer zeros;
     private final DeviceBuffer residual;
-    private final DeviceBuffer weight;
     private final DeviceBuffer normed;
 
     /** What follows each sum, in the same call: the residual is updated in place. */
@@ -106,24 +91,29 @@ public class Replayer implements CollectiveActor {
       numbers = new float[hidden];
       Device device = group.device();
       stream = device.createStream();
-      given = device.allocatePinned(DataType.FLOAT32, hidden);
-      result = device.allocatePinned(DataType.FLOAT32, hidden);
-      normedResult = device.allocatePinned(DataType.FLOAT32, hidden);
-      partial = device.allocate(DataType.FLOAT32, hidden);
-      start = device.allocate(DataType.FLOAT32, hidden);
-      residual = device.allocate(DataType.FLOAT32, hidden);
-      weight = device.allocate(DataType.FLOAT32, hidden);
-      normed = device.allocate(DataType.FLOAT32, hidden);
-      start.copyFrom(numbers);
+      given = own(device.allocatePinned(DataType.FLOAT32, hidden));
+      result = own(device.allocatePinned(DataType.FLOAT32, hidden));
+      normedResult = own(device.allocatePinned(DataType.FLOAT32, hidden));
+      partial = own(device.allocate(DataType.FLOAT32, hidden));
+      zeros = own(device.allocate(DataType.FLOAT32, hidden));
+      residual = own(device.allocate(DataType.FLOAT32, hidden));
+      normed = own(device.allocate(DataType.FLOAT32, hidden));
+      zeros.copyFrom(numbers);
+      DeviceBuffer weight = own(device.allocate(DataType.FLOAT32, hidden));
       Arrays.fill(numbers, WEIGHT);
       weight.copyFrom(numbers);
-      addAndNorm = AllReduceFusion.residualRmsNorm(residual, residual, weight, EPS, normed);
+      addAndNorm = AllReduceFusion.residualRmsNorm(residual, residual, weight, 1e-5f, normed);
+    }
+
+    private DeviceBuffer own(DeviceBuffer buffer) {
+      buffers.push(buffer);
+      return buffer;
     }
 
     /** Returns at once on a GPU; on the CPU it returns when the work is done. */
     void submit() {
       stream.copy(given, partial);
-      stream.copy(start, residual);
+      stream.copy(zeros, residual);
       for (int i = 0; i < calls; i++) {
         // In a model, kernels that compute partial from normed come before this.
         group.allReduce(partial, addAndNorm, stream);
@@ -132,70 +122,39 @@ public class Replayer implements CollectiveActor {
       stream.copy(normed, normedResult);
     }
 
-    void await() {
-      stream.synchronize();
-      group.throwIfFailed();
-    }
-
     /** Runs the step on different numbers each time; returns the microseconds of one all-reduce. */
     double microsEach(int times, Runnable run) {
       long nanos = 0;
       for (int time = 1; time <= times; time++) {
-        Arrays.fill(numbers, group.rank() + number(time));
+        int number = 1 + time % 8;
+        Arrays.fill(numbers, group.rank() + number);
         given.copyFrom(numbers);
         long begin = System.nanoTime();
         run.run();
-        await();
+        stream.synchronize();
+        group.throwIfFailed();
         nanos += System.nanoTime() - begin;
-        check(time);
+        int world = group.worldSize();
+        check("residual", result, calls * (world * (world - 1) / 2 + world * number), 0);
+        // All elements of the row are equal, so each is as large as their root mean square.
+        check("normalised element", normedResult, WEIGHT, 1e-4f);
       }
       return nanos / 1e3 / times / calls;
     }
 
-    /** Small, so that the residuals of many calls are exact. */
-    private static int number(int time) {
-      return 1 + time % MOST_NUMBER;
-    }
-
-    /** The sum over ranks of what each gives. */
-    private static long sum(long world, int number) {
-      return world * (world - 1) / 2 + world * number;
-    }
-
-    private void check(int time) {
-      long sum = sum(group.worldSize(), number(time));
-      check("residual", result, (float) (calls * sum), 0, time);
-      // All elements of the row are equal, so each is as large as their root mean square.
-      check("normalised element", normedResult, WEIGHT, 1e-4f, time);
-    }
-
-    private void check(String what, DeviceBuffer buffer, float expected, float margin, int time) {
+    private void check(String what, DeviceBuffer buffer, float expected, float margin) {
       buffer.copyTo(numbers);
       for (float number : numbers) {
         if (!(Math.abs(number - expected) <= margin)) {
           throw new IllegalStateException(
-              String.format(
-                  Locale.ROOT,
-                  "rank %d has a %s of %s, not %s, at time %d",
-                  group.rank(),
-                  what,
-                  number,
-                  expected,
-                  time));
+              "rank " + group.rank() + " has a " + what + " of " + number + ", not " + expected);
         }
       }
     }
 
     @Override
     public void close() {
-      normed.close();
-      weight.close();
-      residual.close();
-      start.close();
-      partial.close();
-      normedResult.close();
-      result.close();
-      given.close();
+      buffers.forEach(DeviceBuffer::close);
       stream.close();
     }
   }

@@ -1,8 +1,8 @@
 package io.nvrar.examples.hosts;
 
 import io.nvrar.Backend;
-import io.nvrar.examples.hello.ClusterOptions;
-import io.nvrar.examples.hello.Disconnection;
+import io.nvrar.examples.cluster.ClusterOptions;
+import io.nvrar.examples.cluster.Disconnection;
 import io.nvrar.ray.RayActorGroup;
 import io.nvrar.ray.RayCollectiveGroup;
 import io.nvrar.ray.RayCollectives;

@@ -3,7 +3,6 @@ package io.nvrar.examples.djl;
 import ai.djl.engine.Engine;
 import ai.djl.ndarray.NDArray;
 import ai.djl.ndarray.NDManager;
-import ai.djl.ndarray.types.DataType;
 import ai.djl.ndarray.types.Shape;
 
 /** The weights of two linear layers with a ReLU between them, or one rank's shard of them. */
@@ -51,9 +50,5 @@ record Mlp(NDArray up, NDArray down) {
   /** A manager of PyTorch's arrays on the CPU, whichever other engines are there. */
   static NDManager manager() {
     return Engine.getEngine("PyTorch").newBaseManager(ai.djl.Device.cpu());
-  }
-
-  static DataType dataType() {
-    return DataType.FLOAT32;
   }
 }

@@ -26,7 +26,9 @@ final class RankSum implements AutoCloseable {
   /** The buffer's memory, valid until {@link #close}. */
   private final ByteBuffer bytes;
 
-  /** The group must be on the CPU. */
+  /**
+   * @throws IllegalArgumentException if the group is not on the CPU, or has no sum of this type
+   */
   RankSum(CollectiveGroup group, Shape shape, DataType dataType) {
     if (group.device().backend() != Backend.CPU) {
       throw new IllegalArgumentException(
@@ -35,7 +37,9 @@ final class RankSum implements AutoCloseable {
     this.group = group;
     this.shape = shape;
     this.dataType = dataType;
-    buffer = group.device().allocate(ours(dataType), shape.size());
+    // The types have the same names in both libraries.
+    io.nvrar.DataType type = io.nvrar.DataType.valueOf(dataType.name());
+    buffer = group.device().allocate(type, shape.size());
     bytes =
         new Pointer(buffer.address())
             .getByteBuffer(0, buffer.sizeBytes())
@@ -72,21 +76,6 @@ final class RankSum implements AutoCloseable {
     try (NDArray sums = array.getManager().create(bytes.clear(), shape, dataType)) {
       array.set(new NDIndex("..."), sums);
     }
-  }
-
-  static io.nvrar.DataType ours(DataType dataType) {
-    return switch (dataType) {
-      case FLOAT16 -> io.nvrar.DataType.FLOAT16;
-      case BFLOAT16 -> io.nvrar.DataType.BFLOAT16;
-      case FLOAT32 -> io.nvrar.DataType.FLOAT32;
-      case FLOAT64 -> io.nvrar.DataType.FLOAT64;
-      case INT8 -> io.nvrar.DataType.INT8;
-      case UINT8 -> io.nvrar.DataType.UINT8;
-      case INT32 -> io.nvrar.DataType.INT32;
-      case INT64 -> io.nvrar.DataType.INT64;
-      default ->
-          throw new IllegalArgumentException("elements of " + dataType + " have no sum here");
-    };
   }
 
   @Override

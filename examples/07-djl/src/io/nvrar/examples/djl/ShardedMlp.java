@@ -2,6 +2,7 @@ package io.nvrar.examples.djl;
 
 import ai.djl.ndarray.NDArray;
 import ai.djl.ndarray.NDManager;
+import ai.djl.ndarray.types.DataType;
 import ai.djl.ndarray.types.Shape;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
@@ -29,7 +30,7 @@ public final class ShardedMlp {
   static float[] rank(GroupTicket ticket, int rank, int worldSize) {
     try (CollectiveGroup group = Groups.join(ticket, rank);
         NDManager manager = Mlp.manager();
-        RankSum sum = new RankSum(group, new Shape(ROWS, HIDDEN), Mlp.dataType())) {
+        RankSum sum = new RankSum(group, new Shape(ROWS, HIDDEN), DataType.FLOAT32)) {
       Mlp shard = Mlp.random(manager, SEED, HIDDEN, WIDTH).shard(rank, worldSize);
       NDArray output = shard.apply(Mlp.input(manager, SEED, ROWS, HIDDEN));
       sum.of(output);

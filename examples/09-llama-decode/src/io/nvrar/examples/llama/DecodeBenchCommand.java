@@ -2,7 +2,7 @@ package io.nvrar.examples.llama;
 
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
-import io.nvrar.examples.hello.RayCluster;
+import io.nvrar.examples.cluster.RayCluster;
 import io.nvrar.examples.llama.bench.BenchCell;
 import io.nvrar.examples.llama.bench.BenchReport;
 import io.nvrar.examples.llama.bench.BenchRow;

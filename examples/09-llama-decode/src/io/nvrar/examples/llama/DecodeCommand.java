@@ -1,6 +1,6 @@
 package io.nvrar.examples.llama;
 
-import io.nvrar.examples.hello.RayCluster;
+import io.nvrar.examples.cluster.RayCluster;
 import io.nvrar.examples.llama.engine.cuda.Prefill;
 import io.nvrar.examples.llama.generate.DecodeRequest;
 import io.nvrar.examples.llama.text.LlamaTokenizer;

@@ -1,6 +1,6 @@
 package io.nvrar.examples.training;
 
-import io.nvrar.examples.hello.RayCluster;
+import io.nvrar.examples.cluster.RayCluster;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.NvrarCommand;
 import java.io.IOException;

@@ -149,6 +149,26 @@ abstract class LessonsContract {
     assertThat(lines).hasSize(ranks).allMatch(printed -> line.matcher(printed).matches());
   }
 
+  /**
+   * It compares residuals exactly. It refuses before it looks for a cluster: there is none there.
+   */
+  @Test
+  void graphRefusesMoreCallsThanFloat32AddsExactly() throws Exception {
+    int largestSum = IntStream.range(0, Groups.MAX_NODE_SIZE).map(rank -> rank + 8).sum();
+    int most = (1 << 24) / largestSum;
+    try (ChildJvm jvm = plain("graph", "--address", "127.0.0.1:1", "--calls", "" + (most + 1))) {
+      assertThat(jvm.awaitLine("nvrar: "))
+          .isEqualTo(
+              String.format(
+                  Locale.ROOT,
+                  "--calls is %d, must be 1 to %d, for float32 to hold the residuals exactly",
+                  most + 1,
+                  most));
+      jvm.awaitEnd(LIMIT);
+      assertThat(jvm.exitCode()).isEqualTo(2);
+    }
+  }
+
   @Test
   void hostsPrintsTheSumOfEveryRankAndWhereItIs(RayCluster cluster) throws Exception {
     List<String> output = onRay(cluster, "hosts", "--ranks", "3", "--nodes", "1");

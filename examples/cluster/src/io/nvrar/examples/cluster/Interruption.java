@@ -1,4 +1,4 @@
-package io.nvrar.examples.hello;
+package io.nvrar.examples.cluster;
 
 /**
  * Makes Ctrl-C end this process at once while it uses Ray.

@@ -1,4 +1,4 @@
-package io.nvrar.examples.hello;
+package io.nvrar.examples.cluster;
 
 import io.nvrar.Backend;
 import io.nvrar.GroupConfig;

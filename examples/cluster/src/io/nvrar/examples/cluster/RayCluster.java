@@ -1,4 +1,4 @@
-package io.nvrar.examples.hello;
+package io.nvrar.examples.cluster;
 
 import io.nvrar.CollectiveException;
 import io.ray.api.Ray;

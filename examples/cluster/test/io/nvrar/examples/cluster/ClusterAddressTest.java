@@ -1,4 +1,4 @@
-package io.nvrar.examples.hello;
+package io.nvrar.examples.cluster;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
