@@ -48,7 +48,7 @@ site() {
   (($# < 2)) || { say 'bin/nvrar site takes one directory' && exit 2; }
   environment="$(site_environment)"
   once "$environment" install_site
-  maven -pl ray-plugin javadoc:javadoc -Dnvrar.run -DskipTests -Djacoco.skip &&
+  locked maven -pl ray-plugin javadoc:javadoc -Dnvrar.run -DskipTests -Djacoco.skip &&
     "${OWN_PYTHON[@]}" "$environment/bin/python" -I "$NVRAR_HOME/docs/site/build" "${1:-$NVRAR_STATE/site}" "$javadoc" &&
     say "the site is in ${1:-$NVRAR_STATE/site}; to look at it: python3 -m http.server -d '${1:-$NVRAR_STATE/site}', then http://localhost:8000"
 }

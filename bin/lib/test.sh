@@ -193,7 +193,7 @@ ray_tests() {
   local directory="$1" version jdk
   version="$(ray_version "$2")"
   shift 2
-  ensure_ray "$version"
+  ensure_ray "$version" || return
   jdk="$(find_jdk)"
   PATH="$jdk/bin:$PATH" maven_tests "$directory" failsafe verify -pl integration-tests -am \
     -Dtest=None -Dsurefire.failIfNoSpecifiedTests=false "${NOT_AGAIN[@]}" \
@@ -278,10 +278,16 @@ gpu_tests() {
 }
 
 
-# why_not NEED: prints what is missing on this machine for steps with that need; nothing if it is there.
+# why_not NEEDS: prints what is missing on this machine for steps with these needs; nothing if all is there.
 why_not() {
+  local need
+  for need in $1; do
+    why_not_one "$need"
+  done
+}
+
+why_not_one() {
   case "$1" in
-    '') ;;
     formatter) can_check_format || printf 'the formatter does not run on JDK 21 and newer; this is %s' "$(java_major "$(find_jdk)")" ;;
     spin) command -v spin > /dev/null || printf 'spin is not there; Debian: apt-get install spin' ;;
     libfuzzer)
@@ -289,6 +295,7 @@ why_not() {
         printf 'libFuzzer is not there; Debian: apt-get install clang-14 libclang-rt-14-dev'
       ;;
     docker) timeout 30 docker version > /dev/null 2>&1 || printf 'no Docker engine answers' ;;
+    second-ray) [[ "$NVRAR_RAY_VERSION" != "$NVRAR_SECOND_RAY_VERSION" ]] || printf 'NVRAR_RAY_VERSION is that version' ;;
     jdk25) [[ -n "$(second_jdk)" ]] || printf 'in /usr/lib/jvm there is none but the JDK that builds' ;;
     gpu)
       if ! has_gpu; then
@@ -301,9 +308,9 @@ why_not() {
   esac
 }
 
-# CI promises to have all of these but a GPU.
+# may_be_left_out NEED: CI promises to have the others.
 may_be_left_out() {
-  [[ "${CI:-}" != true || "$1" == gpu || "$1" == jdk25 ]]
+  [[ "${CI:-}" != true || "$1" == @(gpu|jdk25|formatter|second-ray) ]]
 }
 
 # each_row FUNCTION ARGS...: calls FUNCTION ARGS NAME RUNS_IN PLACE NEEDS COUNTS COMMAND TESTS for each row of the table.
@@ -346,17 +353,13 @@ END
   each_row print_row
 }
 
-# note_left_out KIND ROW...: records a step of a larger kind.
+# note_left_out KIND ROW...: records a step that only a larger kind of run has.
 note_left_out() {
-  local larger
-  case "$1" in
-    q) larger=f ;;
-    f) larger=a ;;
-    a) return ;;
+  [[ "$3" != *"$1"* ]] || return 0
+  case "$1$3" in
+    q*f*) leave_out "$2: $8 (--full)" ;;
+    [qf]*a*) leave_out "$2: $8 (--all)" ;;
   esac
-  if [[ "$3" != *"$1"* && "$3" == *"$larger"* ]]; then
-    leave_out "$2: $8 ($([[ "$larger" == f ]] && printf -- --full || printf -- --all))"
-  fi
 }
 
 # run_row KIND PLACES ROW...: runs the step if it belongs to that kind, its place is one of these, and the machine has what
@@ -383,6 +386,10 @@ run_lane() {
 
 # run_phase KIND PHASE: runs its lanes side by side.
 run_phase() {
+  if ! grep -Eq "^[^#|]*\|[^|]*$1[^|]*\| *$2b " "$NVRAR_HOME/bin/lib/test-steps"; then
+    run_lane "$1" "$2" a
+    return
+  fi
   # The lane b gets a process group of its own, so that the trap can end it with this shell. It prints through a pipe,
   # because some terminals stop a background process that writes.
   set -m
@@ -401,13 +408,14 @@ choose_kernels() {
   export NVRAR_CMAKE_OPTIONS=''
   if [[ "$1" == q ]]; then
     NVRAR_CMAKE_OPTIONS="$(kernel_options)"
+    [[ "$NVRAR_CMAKE_OPTIONS" != *KERNELS=OFF* ]] || leave_out 'the compilation of the GPU kernels (--full, with an nvcc)'
     return
   fi
   if ! find_nvcc > /dev/null && [[ "${CI:-}" == true ]]; then
     ensure_packages cuda
     ensure_cuda
   fi
-  if ! find_nvcc > /dev/null; then
+  if [[ "${CI:-}" != true ]] && ! find_nvcc > /dev/null; then
     leave_out 'the compilation of the GPU kernels and the check of their machine code (there is no nvcc; bin/nvrar setup --cuda gets one)'
     return
   fi

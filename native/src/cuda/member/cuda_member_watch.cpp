@@ -285,8 +285,10 @@ void CudaMember::watch() noexcept {
         poison({NVRAR_PEER_LOST, rank(), RankSet::of(rank()), segments_->call_of(rank()).sequence});
       }
     }
+    // Asked first, so that the poison is made, and the ranks that are late are found, before the kernels are stopped.
+    const bool failed = has_failed();
     take_up_failure();
-    if (has_failed() && !stopped_.load(std::memory_order_acquire)) stop_kernels();
+    if (failed && !stopped_.load(std::memory_order_acquire)) stop_kernels();
     if (looks) look_whether_all_is_over();
     lock.lock();
   }
