@@ -2,6 +2,23 @@
 # bin/nvrar bench: builds the two native programs whose times the Java command of the same name compares with its own.
 # Sourced by bin/nvrar.
 
+PLOTS_REQUIREMENTS="$NVRAR_HOME/native/bench/report/requirements.txt"
+
+# ensure_plots ARGS...: where pictures are wanted, a Python that draws them. A packed directory has no network, and takes python3.
+ensure_plots() {
+  local argument environment
+  [[ -e "$NVRAR_HOME/native/CMakeLists.txt" ]] || return 0
+  for argument in "$@"; do
+    if [[ "$argument" == --plots || "$argument" == --plots=* ]]; then
+      ensure_packages plots
+      environment="$(requirements_environment plots "$PLOTS_REQUIREMENTS")"
+      once "$environment" install_requirements "$PLOTS_REQUIREMENTS" matplotlib
+      JVM_OPTIONS+=("-Dnvrar.python=$environment/bin/python")
+      return 0
+    fi
+  done
+}
+
 # The second program needs MPI and is for comparison only: if MPI is missing, the command reports that.
 ensure_bench() {
   # A package made by integration-tests/gpu/pack.sh contains the programs but no sources.

@@ -33,8 +33,8 @@ lacks_python() {
 }
 
 # missing_packages NEED...: prints what this machine lacks, one per line: the Debian package, a tab, its name for a
-# sentence. NEED: build (needs nothing if the build is done), ray and cuda (likewise), site, native (to build native
-# programs), tests.
+# sentence. NEED: build (needs nothing if the build is done), ray, cuda, site and plots (likewise), native (to build
+# native programs), bench, tests.
 missing_packages() {
   local need
   find_jdk > /dev/null || printf '%s\t%s\n' openjdk-17-jdk-headless 'openjdk-17-jdk-headless or a newer JDK'
@@ -50,8 +50,13 @@ missing_packages() {
         lacks_python "$(cuda_directory)"
         ;;
       site)
-        lacks_python "$(site_environment)"
-        lacks_tool mvn maven "$MAVEN_OLDEST"
+        lacks_python "$(requirements_environment site "$SITE_REQUIREMENTS")"
+        ;;
+      bench)
+        command -v python3 > /dev/null || printf '%s\t%s\n' python3 'python3 3.9 or newer'
+        ;;
+      plots)
+        lacks_python "$(requirements_environment plots "$PLOTS_REQUIREMENTS")"
         ;;
       native)
         lacks_native_tools
@@ -137,6 +142,25 @@ once() {
     "$function" "$dir" "$dir.log" "$@" 9>&-
     touch "$dir/.complete"
   ) 9> "$dir.lock"
+}
+
+# install_requirements DIRECTORY LOG FILE NAME PIP_OPTIONS...: makes a Python environment with the packages that FILE lists.
+install_requirements() {
+  local dir="$1" log="$2" python
+  say "installing $4 into $dir (once; log: $log)"
+  rm -rf "$dir"
+  python="$(python_candidates | sed -n 1p)"
+  "${OWN_PYTHON[@]}" "$python" -I -m venv "$dir" > "$log" 2>&1 &&
+    "${OWN_PYTHON[@]}" "$dir/bin/python" -I -m pip install -q --disable-pip-version-check --retries 2 --only-binary=:all: \
+      "${@:5}" -r "$3" >> "$log" 2>&1 < /dev/null && return 0
+  rm -rf "$dir"
+  tail -n 15 "$log" >&2
+  die "$4 could not be installed; the last lines of $log are above"
+}
+
+# requirements_environment NAME FILE: the directory of such an environment, another one whenever the packages change.
+requirements_environment() {
+  printf '%s/%s-%s\n' "$NVRAR_CACHE" "$1" "$(sha256sum < "$2" | head -c 8)"
 }
 
 # ensure_ray VERSION

@@ -13,25 +13,6 @@ server, for example `python3 -m http.server -d target/nvrar/site`.
 END
 }
 
-# Another one whenever the packages change.
-site_environment() {
-  printf '%s/site-%s\n' "$NVRAR_CACHE" "$(sha256sum < "$SITE_REQUIREMENTS" | head -c 8)"
-}
-
-# install_site DIRECTORY LOG
-install_site() {
-  local dir="$1" log="$2" python
-  say "installing MkDocs into $dir (once; log: $log)"
-  rm -rf "$dir"
-  python="$(python_candidates | sed -n 1p)"
-  "${OWN_PYTHON[@]}" "$python" -I -m venv "$dir" > "$log" 2>&1 &&
-    "${OWN_PYTHON[@]}" "$dir/bin/python" -I -m pip install -q --disable-pip-version-check --retries 2 --no-deps --only-binary=:all: \
-      -r "$SITE_REQUIREMENTS" >> "$log" 2>&1 < /dev/null && return 0
-  rm -rf "$dir"
-  tail -n 15 "$log" >&2
-  die "MkDocs could not be installed; the last lines of $log are above"
-}
-
 # site [DIRECTORY]
 site() {
   local environment javadoc="$NVRAR_HOME/ray-plugin/target/run/reports/apidocs"
@@ -46,8 +27,8 @@ site() {
       ;;
   esac
   (($# < 2)) || { say 'bin/nvrar site takes one directory' && exit 2; }
-  environment="$(site_environment)"
-  once "$environment" install_site
+  environment="$(requirements_environment site "$SITE_REQUIREMENTS")"
+  once "$environment" install_requirements "$SITE_REQUIREMENTS" MkDocs --no-deps
   locked maven -pl ray-plugin javadoc:javadoc -Dnvrar.run -DskipTests -Djacoco.skip &&
     "${OWN_PYTHON[@]}" "$environment/bin/python" -I "$NVRAR_HOME/docs/site/build" "${1:-$NVRAR_STATE/site}" "$javadoc" &&
     say "the site is in ${1:-$NVRAR_STATE/site}; to look at it: python3 -m http.server -d '${1:-$NVRAR_STATE/site}', then http://localhost:8000"

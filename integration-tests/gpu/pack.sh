@@ -150,7 +150,8 @@ fill_nvrar() {
   cp "$NVRAR_HOME/native/cmake/find-nvcc" "$root/native/cmake/"
   cp "$NVRAR_HOME/native/cuda-requirements.txt" "$root/native/"
   mkdir "$root/native/bench"
-  cp "$NVRAR_HOME/native/bench/"peers_{bench,fusion,plan}.py "$root/native/bench/"
+  cp "$NVRAR_HOME/native/bench/"peers{,_bench,_fusion,_plan}.py "$root/native/bench/"
+  cp -r "$NVRAR_HOME/native/bench/report" "$root/native/bench/"
   mkdir -p "$root/examples/09-llama-decode/"{bench,model}
   cp "$NVRAR_HOME/examples/09-llama-decode/bench/torch_decode.py" "$root/examples/09-llama-decode/bench/"
   cp -r "$NVRAR_HOME/examples/09-llama-decode/test-models" "$root/examples/09-llama-decode/"

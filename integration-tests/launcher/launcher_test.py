@@ -222,7 +222,8 @@ class LauncherTest(LauncherTestCase):
             with open(table, newline="", encoding="utf-8") as file:
                 rows = list(csv.DictReader(file))
             with open(document, encoding="utf-8") as file:
-                self.assertEqual(len(json.load(file)["results"]), len(rows))
+                lines = [json.loads(line) for line in file]
+            self.assertEqual([line["kind"] for line in lines], ["run"] + ["collective"] * len(rows))
         measured = sorted((row["implementation"], int(row["bytes"]), row["placement"]) for row in rows)
         wanted = [(name, size, place) for name in ("c++", "java") for size in (8, 1024, 131072) for place in ("in", "out")]
         self.assertEqual(measured, sorted(wanted))

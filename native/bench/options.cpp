@@ -205,7 +205,6 @@ const std::map<std::string, Setter>& setters() {
          for (const std::string& one : split(text)) o->rules.push_back(rule_of(option, one));
        }},
       {"--tune", [](Options* o, Text option, Text text) { o->tune = small_number(option, text, 0, 1) == 1; }},
-      {"--csv", [](Options* o, Text, Text text) { o->csv = text; }},
       {"--json", [](Options* o, Text, Text text) { o->json = text; }},
   };
   return kSetters;
@@ -214,9 +213,9 @@ const std::map<std::string, Setter>& setters() {
 // Of a run whose sizes come on standard input.
 void check_tune(const Options& options) {
   if (!options.tune) return;
-  if (options.fused || options.yardstick || options.groups > 1 || !options.board.empty() || !options.csv.empty() ||
-      !options.json.empty() || options.min_bytes != 0 || options.max_bytes != 0) {
-    throw UsageError("--tune 1 is not for --fused, --yardstick, --groups, --board, --csv, --json, --min and --max");
+  if (options.fused || options.yardstick || options.groups > 1 || !options.board.empty() || !options.json.empty() ||
+      options.min_bytes != 0 || options.max_bytes != 0) {
+    throw UsageError("--tune 1 is not for --fused, --yardstick, --groups, --board, --json, --min and --max");
   }
   if (options.collectives.size() != 1 || options.collectives.front() == Collective::kBarrier ||
       options.collectives.front() == Collective::kSendReceive) {
@@ -383,6 +382,7 @@ int Options::warmup_of(uint64_t bytes) const {
 
 Options parse_options(int argc, char** argv) {
   Options options;
+  for (int i = 0; i < argc; ++i) options.command += (i == 0 ? "" : " ") + std::string(argv[i]);
   for (int i = 1; i < argc; ++i) {
     std::string name = argv[i];
     if (name == "-h" || name == "--help") {
@@ -436,8 +436,7 @@ const char* usage() {
   --rules RULE,...      the group's tuning table for all-reduces, in order: BYTES:ALGORITHM:BLOCKS:TILES (none)
   --tune 1              measure the points that standard input asks for, a line each: BYTES ALGORITHM BLOCKS TILES REPEATS;
                         BLOCKS and TILES of a rule, 0: the library's choice. The results are lines of JSON.
-  --csv FILE            also as CSV; - is standard output, without the table
-  --json FILE           also as JSON
+  --json FILE           also as lines of JSON, which native/bench/report reads; - is standard output, without the table
 
 On GPUs:
   --mode NAMES          graph, eager, graph-compute, eager-compute, graph-cold: a batch in a CUDA graph or call by call,

@@ -93,8 +93,8 @@ struct Options {
   uint32_t apart_blocks = 0;      // blocks of a row in the kernel behind an all-reduce; 0: by the number of rows
   std::vector<RuleOption> rules;  // of all-reduces
   bool tune = false;              // measure the points of standard input, tune.h
-  std::string csv;
   std::string json;
+  std::string command;  // as it was given
   bool help = false;
 
   Options();

@@ -1,5 +1,7 @@
 #include "output.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -10,15 +12,13 @@ namespace nvrar::bench {
 namespace {
 
 constexpr double kUsPerGb = 1e-3;  // bytes per microsecond to GB/s
+constexpr const char* kTimes = " | %9s %7s %7s %6s";
+constexpr const char* kColumns = "#%-21s %10s %10s %9s %8s %4s %-10s %-13s";
 
 double algorithm_bandwidth(const Row& row, const Cell& cell) {
   // A time may be 0 after the time of the computation was subtracted.
   if (row.problem.count == 0 || cell.us == 0) return 0;
   return static_cast<double>(row.problem.bytes()) / cell.us * kUsPerGb;
-}
-
-double bus_bandwidth(const Row& row, const Cell& cell) {
-  return algorithm_bandwidth(row, cell) * row.problem.bus_factor();
 }
 
 const char* op_text(const Problem& problem) { return reduces(problem.collective) ? op_name(problem.op) : "none"; }
@@ -29,7 +29,60 @@ const char* type_text(const Problem& problem) {
 
 int root_of(const Problem& problem) { return has_root(problem.collective) ? problem.root : -1; }
 
+void print_times(const Row& row, const Cell& cell) {
+  const double bandwidth = algorithm_bandwidth(row, cell);
+  std::printf(" | %9.2f %7.3f %7.3f %6" PRIu64, cell.us, bandwidth, bandwidth * row.problem.bus_factor(), cell.wrong);
+}
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The fields of a line whose shape is open.
+void write_times(std::FILE* file, const Cell& cell, int iterations, int repeats) {
+  std::fprintf(file,
+               "}, \"unit\": \"us\", \"median\": %.4f, \"least\": %.4f, \"most\": %.4f, \"iterations\": %d, "
+               "\"repeats\": %d, \"wrong\": %" PRIu64,
+               cell.us, cell.min_us, cell.max_us, iterations, repeats, cell.wrong);
+}
+
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+  }
+  return result + "\"";
+}
+
+void write_run(std::FILE* file, const Options& options, const std::string& library, const std::string& version) {
+  std::fprintf(file, "{\"kind\": \"run\", \"machine\": %s, \"command\": %s, \"versions\": {%s: %s}}\n",
+               quoted(host_name()).c_str(), quoted(options.command).c_str(), quoted(library).c_str(),
+               quoted(version).c_str());
+}
+
+void write_cell(std::FILE* file, const Options& options, const std::string& library, const Row& row,
+                const char* placement, const Cell& cell) {
+  const Problem& problem = row.problem;
+  std::fprintf(file, "{\"kind\": \"%s\", \"library\": %s, \"shape\": {\"name\": \"%s\", \"processes\": %d",
+               problem.form != 0 ? "fused" : "collective", quoted(library).c_str(), problem.name().c_str(),
+               problem.world);
+  if (options.ranks_per_node != 0) std::fprintf(file, ", \"ranks_per_node\": %d", options.ranks_per_node);
+  if (options.links != 0) std::fprintf(file, ", \"links\": %d", options.links);
+  std::fprintf(file,
+               ", \"backend\": \"%s\", \"mode\": \"%s\", \"placement\": \"%s\", \"type\": \"%s\", \"op\": \"%s\", "
+               "\"root\": %d, \"algorithm\": \"%s\", \"bytes\": %" PRIu64 ", \"count\": %" PRIu64,
+               backend_name(options.backend), row.mode.c_str(), placement, type_text(problem), op_text(problem),
+               root_of(problem),
+               problem.collective == Collective::kAllReduce ? algorithm_name(options.algorithm) : "none",
+               problem.bytes(), problem.count);
+  write_times(file, cell, row.iterations, options.repeats);
+  std::fprintf(file, "}\n");
+}
 
 void Output::Close::operator()(std::FILE* file) const {
   if (file != stdout) std::fclose(file);
@@ -43,51 +96,40 @@ Output::File Output::open(const std::string& path) {
   return file;
 }
 
-Output::Output(const Options& options, std::string implementation, std::string library)
-    : options_(options),
-      implementation_(std::move(implementation)),
-      csv_(open(options.csv)),
-      json_(open(options.json)),
-      table_(options.csv != "-" && options.json != "-") {
-  if (table_) {
-    const std::string groups =
-        options.groups == 1 ? "" : ", " + std::to_string(options.groups) + " groups side by side, a call of each";
-    std::printf("# %s, %d processes%s, library %s\n", implementation_.c_str(), options.processes, groups.c_str(),
-                library.c_str());
-    std::printf("# time: median of %d batches of the slowest rank's mean; #wrong: elements, over ranks and batches\n",
-                options.repeats);
-    std::printf("#%-21s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "", "size", "count",
-                "type", "redop", "root", "from", "mode", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
-                "#wrong");
-    std::printf("#%-21s %10s %10s %9s %8s %4s %-10s %-13s | %9s %7s %7s %6s | %9s %7s %7s %6s\n", "collective", "(B)",
-                "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "in place", "(GB/s)", "(GB/s)", "");
-  }
-  if (csv_) {
-    std::fprintf(csv_.get(),
-                 "implementation,collective,processes,bytes,count,type,op,root,algorithm,placement,time_us,algbw_gbps,"
-                 "busbw_gbps,wrong,time_min_us,time_max_us,iterations,repeats,backend,mode\n");
-  }
-  if (json_) {
-    std::fprintf(json_.get(), "{\n\"implementation\": \"%s\",\n\"library\": \"%s\",\n\"results\": [",
-                 implementation_.c_str(), library.c_str());
-  }
+Output::Output(const Options& options, std::string library, const std::string& version)
+    : options_(options), library_(std::move(library)), json_(open(options.json)), table_(options.json != "-") {
+  if (json_) write_run(json_.get(), options_, library_, version);
+  if (!table_) return;
+  const std::string groups =
+      options.groups == 1 ? "" : ", " + std::to_string(options.groups) + " groups side by side, a call of each";
+  std::printf("# %s, %d processes%s, library %s\n", library_.c_str(), options.processes, groups.c_str(),
+              version.c_str());
+  std::printf("# time: median of %d batches of the slowest rank's mean; #wrong: elements, over ranks and batches\n",
+              options.repeats);
+  std::printf(kColumns, "", "size", "count", "type", "redop", "root", "from", "mode");
+  for (int place = 0; place < 2; ++place) std::printf(kTimes, "time", "algbw", "busbw", "#wrong");
+  std::printf("\n");
+  std::printf(kColumns, "collective", "(B)", "(elements)", "", "", "", "", "");
+  std::printf(kTimes, "(us)", "(GB/s)", "(GB/s)", "");
+  std::printf(kTimes, "in place", "(GB/s)", "(GB/s)", "");
+  std::printf("\n");
+}
+
+const std::string& Output::library_of(const Row& row) const {
+  return row.implementation.empty() ? library_ : row.implementation;
 }
 
 void Output::show(const Row& row) {
   const Problem& problem = row.problem;
   if (table_) {
-    const auto cell = [&](const Cell& measured) {
-      std::printf(" | %9.2f %7.3f %7.3f %6" PRIu64, measured.us, algorithm_bandwidth(row, measured),
-                  bus_bandwidth(row, measured), measured.wrong);
-    };
     std::printf(" %-21s %10" PRIu64 " %10" PRIu64 " %9s %8s %4d %-10s %-13s", problem.name().c_str(), problem.bytes(),
-                problem.count, type_text(problem), op_text(problem), root_of(problem),
-                (row.implementation.empty() ? implementation_ : row.implementation).c_str(), row.mode.c_str());
-    cell(row.out_of_place);
+                problem.count, type_text(problem), op_text(problem), root_of(problem), library_of(row).c_str(),
+                row.mode.c_str());
+    print_times(row, row.out_of_place);
     if (row.in_place) {
-      cell(*row.in_place);
+      print_times(row, *row.in_place);
     } else {
-      std::printf(" | %9s %7s %7s %6s", "-", "-", "-", "-");
+      std::printf(kTimes, "-", "-", "-", "-");
     }
     std::printf("\n");
     std::fflush(stdout);
@@ -97,8 +139,9 @@ void Output::show(const Row& row) {
         stderr, "nvrar_bench: c++ %s %" PRIu64 " bytes: all other threads took %.2f core-seconds a GB of the message\n",
         row.mode.c_str(), row.problem.bytes(), row.core_seconds * 1e9 / static_cast<double>(row.problem.bytes()));
   }
-  write_cell(row, "out", row.out_of_place);
-  if (row.in_place) write_cell(row, "in", *row.in_place);
+  if (!json_) return;
+  write_cell(json_.get(), options_, library_of(row), row, "out", row.out_of_place);
+  if (row.in_place) write_cell(json_.get(), options_, library_of(row), row, "in", *row.in_place);
 }
 
 void Output::show(const GroupCost& cost) {
@@ -106,51 +149,17 @@ void Output::show(const GroupCost& cost) {
     std::printf("# group: made in %.3f s, takes %.1f MiB of a GPU's memory\n", cost.us * 1e-6,
                 static_cast<double>(cost.device_bytes) / (1 << 20));
   }
-  const Cell cell{cost.us, cost.us, cost.us, 0};
-  write({implementation_, "group", options_.processes, cost.device_bytes, 0, "none", "none", -1, "none", "out", cell, 0,
-         0, 1, 1, "create"});
-}
-
-void Output::write_cell(const Row& row, const char* placement, const Cell& cell) {
-  const Problem& problem = row.problem;
-  const bool chooses = problem.collective == Collective::kAllReduce;
-  write({row.implementation.empty() ? implementation_ : row.implementation, problem.name(), problem.world,
-         problem.bytes(), problem.count, type_text(problem), op_text(problem), root_of(problem),
-         chooses ? algorithm_name(options_.algorithm) : "none", placement, cell, algorithm_bandwidth(row, cell),
-         bus_bandwidth(row, cell), row.iterations, options_.repeats, row.mode});
-}
-
-void Output::write(const Line& line) {
-  const char* backend = backend_name(options_.backend);
-  if (csv_) {
-    std::fprintf(csv_.get(),
-                 "%s,%s,%d,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%s,%s,%.4f,%.4f,%.4f,%" PRIu64 ",%.4f,%.4f,%d,%d,%s,%s\n",
-                 line.implementation.c_str(), line.collective.c_str(), line.processes, line.bytes, line.count,
-                 line.type, line.op, line.root, line.algorithm, line.placement, line.cell.us, line.algorithm_bandwidth,
-                 line.bus_bandwidth, line.cell.wrong, line.cell.min_us, line.cell.max_us, line.iterations, line.repeats,
-                 backend, line.mode.c_str());
-  }
-  if (json_) {
-    std::fprintf(json_.get(),
-                 "%s\n{\"implementation\": \"%s\", \"collective\": \"%s\", \"processes\": %d, \"bytes\": %" PRIu64
-                 ", \"count\": %" PRIu64
-                 ", \"type\": \"%s\", \"op\": \"%s\", \"root\": %d, \"algorithm\": \"%s\", \"placement\": \"%s\", "
-                 "\"time_us\": %.4f, \"algbw_gbps\": %.4f, \"busbw_gbps\": %.4f, \"wrong\": %" PRIu64
-                 ", \"time_min_us\": %.4f, \"time_max_us\": %.4f, \"iterations\": %d, \"repeats\": %d, "
-                 "\"backend\": \"%s\", \"mode\": \"%s\"}",
-                 first_ ? "" : ",", line.implementation.c_str(), line.collective.c_str(), line.processes, line.bytes,
-                 line.count, line.type, line.op, line.root, line.algorithm, line.placement, line.cell.us,
-                 line.algorithm_bandwidth, line.bus_bandwidth, line.cell.wrong, line.cell.min_us, line.cell.max_us,
-                 line.iterations, line.repeats, backend, line.mode.c_str());
-    first_ = false;
-  }
+  if (!json_) return;
+  std::fprintf(json_.get(),
+               "{\"kind\": \"group\", \"library\": %s, \"shape\": {\"name\": \"group\", \"processes\": %d, "
+               "\"backend\": \"%s\"",
+               quoted(library_).c_str(), options_.processes, backend_name(options_.backend));
+  write_times(json_.get(), {cost.us, cost.us, cost.us, 0}, 1, 1);
+  std::fprintf(json_.get(), ", \"device_bytes\": %" PRIu64 "}\n", cost.device_bytes);
 }
 
 void Output::end(uint64_t wrong) {
-  if (json_) std::fprintf(json_.get(), "\n]\n}\n");
-  for (std::FILE* file : {csv_.get(), json_.get()}) {
-    if (file != nullptr && std::fflush(file) != 0) throw std::runtime_error("the results could not be written");
-  }
+  if (json_ && std::fflush(json_.get()) != 0) throw std::runtime_error("the results could not be written");
   if (table_) std::printf("# %" PRIu64 " wrong elements\n", wrong);
 }
 

@@ -1,4 +1,4 @@
-// Writes the results as nccl-tests' table, as CSV and as JSON.
+// Writes the results as nccl-tests' table, and as lines of JSON (README.md).
 #ifndef NVRAR_BENCH_OUTPUT_H
 #define NVRAR_BENCH_OUTPUT_H
 
@@ -11,10 +11,20 @@
 
 namespace nvrar::bench {
 
+// A text as JSON's, without control characters.
+std::string quoted(const std::string& text);
+
+// Writes a line about the run. `library` is what made the calls, `version` the build of it.
+void write_run(std::FILE* file, const Options& options, const std::string& library, const std::string& version);
+
+// Writes a line of a result.
+void write_cell(std::FILE* file, const Options& options, const std::string& library, const Row& row,
+                const char* placement, const Cell& cell);
+
 class Output {
  public:
-  // `implementation` is the first column of the files: c++ or open-mpi. `library` names the measured library.
-  Output(const Options& options, std::string implementation, std::string library);
+  // `library` is what made the calls: c++ or open-mpi.
+  Output(const Options& options, std::string library, const std::string& version);
 
   void show(const Row& row);
   void show(const GroupCost& cost);
@@ -27,34 +37,12 @@ class Output {
   using File = std::unique_ptr<std::FILE, Close>;
   static File open(const std::string& path);
 
-  // A line of the files.
-  struct Line {
-    std::string implementation;
-    std::string collective;
-    int processes;
-    uint64_t bytes;
-    uint64_t count;
-    const char* type;
-    const char* op;
-    int root;
-    const char* algorithm;
-    const char* placement;
-    Cell cell;
-    double algorithm_bandwidth;
-    double bus_bandwidth;
-    int iterations;
-    int repeats;
-    std::string mode;
-  };
-  void write_cell(const Row& row, const char* placement, const Cell& cell);
-  void write(const Line& line);
+  const std::string& library_of(const Row& row) const;
 
   const Options options_;
-  const std::string implementation_;
-  const File csv_;
+  const std::string library_;
   const File json_;
   const bool table_;
-  bool first_ = true;
 };
 
 }  // namespace nvrar::bench

@@ -1,10 +1,10 @@
 """The controls on GPUs: NCCL and what PyTorch's symmetric memory has of the collective, by protocol B of docs/reference/benchmarks.md.
 
-peers_bench.py --csv FILE --processes P [--collective NAME --min BYTES --max BYTES --factor N --type NAME --iters N --repeats N
+peers_bench.py --json FILE --processes P [--collective NAME --min BYTES --max BYTES --factor N --type NAME --iters N --repeats N
     --warmup N --mode NAMES --fused 0|1 --form NAME --hidden N --rows N,...]
 
 `bin/nvrar bench --backend cuda` starts it. It starts a process for each rank, takes the options of nvrar_bench, does without those that say nothing to it, and writes
-the same file. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
+the same lines. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
 figure is that of the slowest rank, a cell the median of its batches. Then each is called once more with fresh data, every element of
 which is compared on every rank. peers_plan.py says what is measured, and how often. Behind the all-reduces of --fused 1 comes a
 kernel of peers_fusion.py in the same stream or graph.
@@ -12,41 +12,26 @@ kernel of peers_fusion.py in the same stream or graph.
 
 import argparse
 import contextlib
-import mmap
-import os
-import signal
-import socket
-import struct
-import subprocess
 import sys
 import time
 
-# Before PyTorch is imported, in each process: our kernels do not use NVLink multicast, and some hosts do not allow it.
-os.environ.update(NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", NVSHMEM_DISABLE_NVLS="1")
+import peers  # before PyTorch
+import peers_fusion
+import peers_plan
+import torch
+import torch.distributed as dist
+from peers import Barrier, GivenUp, returning
 
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-import torch.distributed._symmetric_memory as symmetric_memory  # noqa: E402
-
-import peers_fusion  # noqa: E402
-import peers_plan  # noqa: E402
-
-HEADER = (
-    "implementation,collective,processes,bytes,count,type,op,root,algorithm,placement,time_us,algbw_gbps,busbw_gbps,wrong,"
-    "time_min_us,time_max_us,iterations,repeats,backend,mode"
-)
 TYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 # Of what is added to the sums; the data has seeds from 64 on.
 RESIDUAL_SEED, WEIGHT_SEED = 1, 2
-LINE_BYTES = 64
-LIMIT_S = 120
 
 
 def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--csv", required=True)
+    parser.add_argument("--json", required=True)
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("--collective", choices=peers_plan.CONTESTANTS, default="all-reduce")
     parser.add_argument("--min", type=peers_plan.number_of_bytes, default=1 << 10)
@@ -69,53 +54,6 @@ class LeftOut(Exception):
     """What was attempted has failed on some rank. All ranks have agreed on it, and the one that knows why has said so."""
 
 
-class GivenUp(Exception):
-    """Another rank has given up what is attempted."""
-
-
-class Barrier:
-    """Every rank counts in a cache line of its own, and waits until all have reached its count, or one has given up.
-
-    Behind its count a rank has the number of the attempt that it has given up. Between two attempts all ranks go on to the same
-    count.
-    """
-
-    def __init__(self, rank, world):
-        self.rank, self.world, self.count, self.attempt = rank, world, 0, 1
-        path = f"/dev/shm/peers_bench_{os.environ['MASTER_PORT']}"
-        if rank == 0:
-            with open(path, "wb") as file:
-                file.write(bytes(LINE_BYTES * world))
-        dist.barrier()
-        torch.cuda.synchronize()
-        file = os.open(path, os.O_RDWR)
-        self.shared = mmap.mmap(file, LINE_BYTES * world)
-        os.close(file)
-        dist.barrier()
-        torch.cuda.synchronize()
-        if rank == 0:
-            os.unlink(path)
-
-    def wait(self):
-        self.count += 1
-        struct.pack_into("Q", self.shared, LINE_BYTES * self.rank, self.count)
-        end = time.monotonic() + LIMIT_S
-        for rank in range(self.world):
-            while struct.unpack_from("Q", self.shared, LINE_BYTES * rank)[0] < self.count:
-                if struct.unpack_from("Q", self.shared, LINE_BYTES * rank + 8)[0] == self.attempt:
-                    raise GivenUp
-                if time.monotonic() > end:
-                    raise TimeoutError(f"rank {rank} does not come")
-
-    def give_up(self):
-        struct.pack_into("Q", self.shared, LINE_BYTES * self.rank + 8, self.attempt)
-
-    def go_on(self, count):
-        """Called by all ranks between two attempts with the greatest count of any."""
-        self.count = count
-        self.attempt += 1
-
-
 class Bench:
     def __init__(self, options, rank, world, device):
         self.options, self.rank, self.world, self.device = options, rank, world, device
@@ -123,7 +61,7 @@ class Bench:
         self.element_bytes = torch.empty(0, dtype=self.type).element_size()
         self.barrier = Barrier(rank, world)
         self.seed = 0
-        self.rows = []
+        self.lines = []
         self.fusions = {}
 
     def input_of(self, rank, count):
@@ -203,12 +141,6 @@ class Bench:
             took = f"{others.item() / gigabytes:.2f} core-seconds a GB of the message"
             print(f"peers_bench: {name} {mode} {self.bytes_of(call)} bytes: all other threads took {took}", file=sys.stderr, flush=True)
 
-    def slowest(self, us):
-        """Collective: per batch, of the ranks the slowest; sorted."""
-        slowest = torch.tensor(us, device=self.device)
-        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-        return sorted(slowest.tolist())
-
     def total(self, wrong):
         """Collective."""
         of_all = torch.tensor(wrong, device=self.device)
@@ -268,7 +200,7 @@ class Bench:
                 self.say_core_seconds(name, mode, call, iterations)
             wrong = self.together(name, what, check)
             self.add(
-                name, call, "in" if result is given else "out", mode, self.slowest(us), iterations, self.total(wrong)
+                name, call, "in" if result is given else "out", mode, peers.slowest(us, self.device), iterations, self.total(wrong)
             )
 
     def calls(self):
@@ -283,15 +215,12 @@ class Bench:
         return call.elements * self.element_bytes
 
     def add(self, name, call, placement, mode, us, iterations, wrong):
-        size = self.bytes_of(call)
-        half = len(us) // 2
-        median = us[half] if len(us) % 2 else (us[half - 1] + us[half]) / 2
-        algbw = size / median * 1e-3
-        busbw = algbw * call.bus_factor
-        self.rows.append(
-            f"{name},{call.name},{self.world},{size},{call.count},{self.options.type},{call.op},-1,none,{placement},"
-            f"{median:.4f},{algbw:.4f},{busbw:.4f},{wrong},{us[0]:.4f},{us[-1]:.4f},{iterations},{self.options.repeats},cuda,{mode}"
-        )
+        shape = {
+            "name": call.name, "processes": self.world, **({"links": self.options.links} if self.options.links else {}), "backend": "cuda",
+            "mode": mode, "placement": placement, "type": self.options.type, "op": call.op, "root": -1, "algorithm": "none",
+            "bytes": self.bytes_of(call), "count": call.count}
+        kind = "fused" if call.form else "collective"
+        self.lines.append(peers.result(kind, name, shape, "us", us, iterations=iterations, wrong=wrong))
 
     def empty(self, elements):
         return torch.empty(elements, dtype=self.type, device=self.device)
@@ -324,22 +253,18 @@ class Bench:
     def nccl(self, call):
         given = self.empty(call.send_elements)
         if call.collective == "all-reduce":
-            return given, given, returning(given, lambda: dist.all_reduce(given))
+            return given, given, peers.all_reduce("nccl", given, None)
         out = self.empty(call.recv_elements)
         if call.collective == "all-gather":
             return given, out, returning(out, lambda: dist.all_gather_into_tensor(out, given))
         return given, out, returning(out, lambda: dist.reduce_scatter_tensor(out, given))
 
     def symmetric(self, name, call):
-        group = dist.group.WORLD.group_name
-        shared = symmetric_memory.empty(call.send_elements, dtype=self.type, device=self.device)
-        symmetric_memory.rendezvous(shared, group)
-        ops = torch.ops.symm_mem
-        if name == "torch-one-shot":
-            out = self.empty(call.recv_elements)
-            return shared, out, returning(out, lambda: ops.one_shot_all_reduce_out(shared, "sum", group, out))
-        if name == "torch-two-shot":
-            return shared, shared, returning(shared, lambda: ops.two_shot_all_reduce_(shared, "sum", group))
+        group, ops = dist.group.WORLD.group_name, torch.ops.symm_mem
+        shared = peers.symmetric(call.send_elements, self.type, self.device)
+        if call.collective == "all-reduce":
+            out = self.empty(call.recv_elements) if name == "torch-one-shot" else shared
+            return shared, out, peers.all_reduce(name.removeprefix("torch-"), shared, out)
         if name == "torch-reduce-scatter":
             out = self.empty(call.recv_elements)
             return shared, out, returning(out, lambda: ops.reduce_scatter_out(shared, group, False, out))
@@ -350,53 +275,13 @@ class Bench:
         return shared, None, lambda: wait(ops._low_contention_reduce_scatter(shared, "sum", group))
 
 
-def returning(result, call):
-    def run():
-        call()
-        return result
-
-    return run
-
-
-def launch(processes):
-    """This script again for every rank; ends all when one fails, and says how it ended."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = dict(os.environ, WORLD_SIZE=str(processes), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    children = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    try:
-        for rank in range(processes):
-            children.append(subprocess.Popen([sys.executable, *sys.argv], env=dict(common, RANK=str(rank))))
-        codes = [None]
-        while None in codes and not any(codes):
-            time.sleep(0.05)
-            codes = [child.poll() for child in children]
-        return next((code for code in codes if code), 0)
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
-
-
-def main():
-    options = parse()
-    if "RANK" not in os.environ:
-        sys.exit(launch(options.processes))
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = torch.device("cuda", rank)
-    torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+def measure(options, rank, world, device):
     bench = Bench(options, rank, world, device)
     for call in bench.calls():
         bench.run(call)
-    if rank == 0:
-        with open(options.csv, "w", encoding="utf-8") as file:
-            file.write("\n".join([HEADER, *bench.rows]) + "\n")
-        print(f"peers_bench: PyTorch {torch.__version__}, NCCL {torch.cuda.nccl.version()}")
-    dist.destroy_process_group()
+    return bench.lines
 
 
 if __name__ == "__main__":
-    main()
+    given = parse()
+    peers.run(given.processes, given.json, lambda *rank: measure(given, *rank))

@@ -67,11 +67,6 @@ class Call:
     def op(self):
         return "none" if self.collective == "all-gather" else "sum"
 
-    @property
-    def bus_factor(self):
-        """nccl-tests' factor from algorithm bandwidth to bus bandwidth."""
-        return (2 if self.collective == "all-reduce" else 1) * (self.world - 1) / self.world
-
 
 def calls_of(collective, world, element_bytes, least, most, factor):
     """The calls to measure, in order; sizes of less than one element for each rank are rounded up."""

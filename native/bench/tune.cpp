@@ -2,10 +2,11 @@
 
 #include <nvrar.h>
 
-#include <cinttypes>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
+
+#include "output.h"
 
 namespace nvrar::bench {
 namespace {
@@ -19,29 +20,10 @@ struct Turn {
   bool ended;
 };
 
-// Of a text that is JSON's but for its quotes and backslashes.
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c < ' ' ? '?' : c;
-  }
-  return result + "\"";
-}
-
 Turn next_turn(const Options& options) {
   std::string line;
   if (!std::getline(std::cin, line)) return {{}, true};
   return {parse_point(line, options), false};
-}
-
-void show(const Point& point, const Row& row) {
-  const Cell& cell = row.out_of_place;
-  std::printf("{\"bytes\": %" PRIu64 ", \"algorithm\": \"%s\", \"blocks\": %u, \"tiles\": %u, \"repeats\": %d, ",
-              point.bytes, algorithm_name(point.algorithm), point.blocks, point.tiles, point.repeats);
-  std::printf("\"time_us\": %.4f, \"min_us\": %.4f, \"max_us\": %.4f, \"wrong\": %" PRIu64 "}\n", cell.us, cell.min_us,
-              cell.max_us, cell.wrong);
-  std::fflush(stdout);
 }
 
 }  // namespace
@@ -84,9 +66,12 @@ void answer_points(Team* team, const Options& options, const Measured& measured,
     if (turn.ended) return;
     Options of_point = options;
     of_point.repeats = turn.point.repeats;
+    of_point.algorithm = turn.point.algorithm;
     const Problem problem = Problem::of_size(options, options.collectives.front(), turn.point.bytes);
     const Row row = measure_point(of_point, problem, turn.point);
-    if (team->rank() == 0) show(turn.point, row);
+    if (team->rank() != 0) continue;
+    write_cell(stdout, of_point, "c++", row, "out", row.out_of_place);
+    std::fflush(stdout);
   }
 }
 

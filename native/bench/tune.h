@@ -1,5 +1,5 @@
 // A measurement whose points a caller asks for one by one, so that many of them share the start of one group: each is a
-// line of standard input, and its result a line of standard output in JSON.
+// line of standard input, and its result a line of standard output (README.md).
 #ifndef NVRAR_BENCH_TUNE_H
 #define NVRAR_BENCH_TUNE_H
 

@@ -23,6 +23,7 @@ for module in ("torch", "torch.nn", "torch.nn.functional", "torch.distributed", 
 sys.modules["torch"] = TORCH
 TORCH.distributed = sys.modules["torch.distributed"]
 
+import peers  # noqa: E402
 import peers_bench  # noqa: E402
 import peers_plan  # noqa: E402
 
@@ -49,10 +50,6 @@ class PeersPlanTest(unittest.TestCase):
             self.assertEqual(peers_plan.iterations_of(size, 0), calls, size)
         self.assertEqual(peers_plan.iterations_of(64 * MIB, 40), 40)
 
-    def test_bus_bandwidth_has_the_factors_of_nccl_tests(self):
-        factors = {name: peers_plan.Call(name, 4, 1).bus_factor for name in peers_plan.CONTESTANTS}
-        self.assertEqual(factors, {"all-reduce": 1.5, "all-gather": 0.75, "reduce-scatter": 0.75})
-
     def test_one_shot_is_left_out_beyond_8_mb_and_nothing_multicasts(self):
         self.assertIn("torch-one-shot", peers_plan.contestants_of("all-reduce", 8 * MIB))
         self.assertEqual(peers_plan.contestants_of("all-reduce", 16 * MIB), ["nccl", "torch-two-shot"])
@@ -65,7 +62,6 @@ class PeersPlanTest(unittest.TestCase):
         calls = peers_plan.calls_of_rows("rms-norm", 4, 8192, peers_plan.numbers("1,32"))
         self.assertEqual([(call.rows, call.elements * 2) for call in calls], [(1, 16384), (32, 32 * 16384)])
         self.assertEqual({call.name for call in calls}, {"fused-rms-norm-8192"})
-        self.assertEqual({call.bus_factor for call in calls}, {1.5})
         (plain,) = peers_plan.calls_of("all-reduce", 4, 2, 4096, 4096, 2)
         self.assertEqual(plain.name, "all-reduce")
 
@@ -124,7 +120,7 @@ def bench_of(rank, world, **options):
     bench.options = types.SimpleNamespace(**dict({"type": "bfloat16", "iters": 0, "repeats": 3, "mode": "graph", "links": 0}, **options))
     bench.rank, bench.world, bench.device, bench.element_bytes = rank, world, f"cuda:{rank}", 2
     bench.type = TORCH.bfloat16
-    bench.rows, bench.seed, bench.barrier, bench.fusions = [], 0, mock.MagicMock(count=0), {}
+    bench.lines, bench.seed, bench.barrier, bench.fusions = [], 0, mock.MagicMock(count=0), {}
     return bench
 
 
@@ -196,7 +192,7 @@ class PeersBenchTest(unittest.TestCase):
         pretend_tensors()
         self.events, self.made = [], {}
         TORCH.empty.side_effect = self.empty
-        self.shared = peers_bench.symmetric_memory.empty.return_value
+        self.shared = peers.symmetric_memory.empty.return_value
         self.group = TORCH.distributed.group.WORLD.group_name
         bench = self.bench = bench_of(0, 2)
         bench.fill = lambda tensor: self.events.append(("fill", tensor))
@@ -220,7 +216,7 @@ class PeersBenchTest(unittest.TestCase):
         self.bench.run(call)
         operations = [str(one) for one in TORCH.ops.symm_mem.mock_calls + TORCH.distributed.mock_calls]
         self.assertFalse([one for one in operations if "multimem" in one])
-        return [row.split(",") for row in self.bench.rows]
+        return self.bench.lines
 
     def assert_each_call(self, operation, count, *arguments):
         self.assertEqual(operation.call_args_list, [mock.call(*arguments)] * count)
@@ -228,11 +224,10 @@ class PeersBenchTest(unittest.TestCase):
     def test_all_gather_is_measured_out_of_place_by_nccl_and_by_copies(self):
         rows = self.run_size("all-gather", 64 << 20)
         for name, row in zip(("nccl", "torch-low-contention"), rows, strict=True):
-            self.assertEqual(row[:5], [name, "all-gather", "2", str(64 << 20), str(16 << 20)])
-        for row in rows:
-            self.assertEqual(row[6], "none")
-            self.assertEqual((row[9], row[10], row[13], row[16], row[19]), ("out", "2.0000", "7", "5", "graph"))
-            self.assertEqual(float(row[12]) * 2, float(row[11]))
+            self.assertEqual(row["library"], name)
+            shape = {"name": "all-gather", "processes": 2, "bytes": 64 << 20, "count": 16 << 20, "op": "none", "placement": "out", "mode": "graph"}
+            self.assertEqual(row["shape"], row["shape"] | shape)
+            self.assertEqual((row["median"], row["least"], row["most"], row["wrong"], row["iterations"]), (2, 1, 4, 7, 5))
         # The five calls before, those of the graph, and the one that is checked.
         calls = 5 + 5 + 1
         self.assert_each_call(
@@ -246,7 +241,7 @@ class PeersBenchTest(unittest.TestCase):
         outs = []
         TORCH.empty.side_effect = lambda elements, **_: outs.append((elements, self.empty(elements))) or outs[-1][1]
         rows = self.run_size("reduce-scatter", 1024)
-        self.assertEqual([row[0] for row in rows], ["nccl", "torch-reduce-scatter", "torch-low-contention"])
+        self.assertEqual([row["library"] for row in rows], ["nccl", "torch-reduce-scatter", "torch-low-contention"])
         (sent, given), (received, out), (of_torch, torch_out) = outs
         self.assertEqual((sent, received, of_torch), (512, 256, 256))
         calls = 5 + 40 + 1
@@ -262,7 +257,7 @@ class PeersBenchTest(unittest.TestCase):
     def test_all_reduce_stays_in_place_where_it_was(self):
         rows = self.run_size("all-reduce", 1024)
         self.assertEqual(
-            [(row[0], row[9]) for row in rows],
+            [(row["library"], row["shape"]["placement"]) for row in rows],
             [("nccl", "in"), ("torch-one-shot", "out"), ("torch-two-shot", "in")],
         )
         ops, out = TORCH.ops.symm_mem, self.made[512]
@@ -279,10 +274,10 @@ class PeersBenchTest(unittest.TestCase):
         # One for all three contestants, whose kernel it is.
         self.assertEqual(made.call_count, 1)
         self.assertEqual(made.call_args[0][0], "rms-norm")
-        rows = [row.split(",") for row in self.bench.rows]
+        rows = self.bench.lines
         self.assertEqual(
-            [row[:5] for row in rows],
-            [[name, "fused-rms-norm-512", "2", "2048", "1024"] for name in ("nccl", "torch-one-shot", "torch-two-shot")],
+            [(row["kind"], row["library"], *map(row["shape"].get, ("name", "processes", "bytes", "count"))) for row in rows],
+            [("fused", name, "fused-rms-norm-512", 2, 2048, 1024) for name in ("nccl", "torch-one-shot", "torch-two-shot")],
         )
         given, out = self.bench.fusions, self.made[1024]
         self.assertEqual(list(given), [call])
@@ -346,7 +341,7 @@ class PeersBenchTest(unittest.TestCase):
                 rows = self.run_size("reduce-scatter", 1024)
         finally:
             TORCH.ops.symm_mem.reduce_scatter_out.side_effect = None
-        self.assertEqual([row[0] for row in rows], ["nccl", "torch-low-contention"])
+        self.assertEqual([row["library"] for row in rows], ["nccl", "torch-low-contention"])
         self.assertEqual(
             said.getvalue(), "peers_bench: torch-reduce-scatter, 1024 bytes, is left out: no such operation\n"
         )
@@ -437,7 +432,7 @@ class FailingRankTest(unittest.TestCase):
         elapsed = TORCH.cuda.Event.return_value.elapsed_time
         elapsed.side_effect = lambda _: 1.0 + self.ranks.rank()
         self.addCleanup(setattr, elapsed, "side_effect", None)
-        for patch in (mock.patch.dict(os.environ, MASTER_PORT=f"test{os.getpid()}"), mock.patch.object(peers_bench, "LIMIT_S", 5)):
+        for patch in (mock.patch.dict(os.environ, MASTER_PORT=f"test{os.getpid()}"), mock.patch.object(peers, "LIMIT_S", 5)):
             patch.start()
             self.addCleanup(patch.stop)
 
@@ -465,7 +460,7 @@ class FailingRankTest(unittest.TestCase):
             bench.wrong = lambda *_: rank + 1
             for call in peers_plan.calls_of("all-reduce", 2, 2, 1024, 2048, 2):
                 bench.run(call)
-            return [row.split(",") for row in bench.rows]
+            return bench.lines
 
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
@@ -473,8 +468,8 @@ class FailingRankTest(unittest.TestCase):
         self.assertEqual(rows, others)
         for row in rows:
             # Of two ranks the slower, and the wrong elements of both.
-            self.assertEqual((row[10], row[13]), (f"{2000 / 40:.4f}", "3"))
-        return [(row[0], int(row[3]), row[19]) for row in rows], said.getvalue()
+            self.assertEqual((row["median"], row["wrong"]), (2000 / 40, 3))
+        return [(row["library"], row["shape"]["bytes"], row["shape"]["mode"]) for row in rows], said.getvalue()
 
     @staticmethod
     def all_but(*left_out):

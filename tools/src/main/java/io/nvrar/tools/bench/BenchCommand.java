@@ -1,14 +1,12 @@
 package io.nvrar.tools.bench;
 
+import com.google.gson.JsonObject;
 import io.nvrar.CollectiveException;
 import io.nvrar.tools.AnswerPipe;
 import io.nvrar.tools.NvrarCommand;
 import io.nvrar.tools.bench.measure.JavaRun;
-import io.nvrar.tools.bench.results.Baseline;
-import io.nvrar.tools.bench.results.ResultFiles;
-import io.nvrar.tools.bench.results.ResultFiles.Run;
-import io.nvrar.tools.bench.results.Results;
-import io.nvrar.tools.bench.results.TextReport;
+import io.nvrar.tools.bench.results.Report;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.OptionNames;
 import io.nvrar.tools.bench.setup.OptionNames.Compared;
 import io.nvrar.tools.bench.setup.Settings;
@@ -19,6 +17,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -46,9 +45,6 @@ import picocli.CommandLine.Spec;
           + " library."
     })
 public final class BenchCommand implements NvrarCommand {
-  /** The exit code if times exceed those of the baseline. */
-  static final int SLOWER = 4;
-
   private static final String REPORTS = "reports";
 
   @Spec
@@ -92,7 +88,6 @@ public final class BenchCommand implements NvrarCommand {
   public Integer call() throws IOException, InterruptedException {
     measured.resolve();
     said(this::checkOptions);
-    reports.check(measured.place());
     List<Integer> processes = measured.ranks.processes;
     if (member != null && barrier != null && processes != null) {
       Settings settings = measured.settings(measured.call.measured().get(0), processes.get(0));
@@ -101,26 +96,29 @@ public final class BenchCommand implements NvrarCommand {
       }
       return 0;
     }
+    Path home = Path.of(System.getProperty("nvrar.home", "."));
+    Report report = new Report(home, spec.commandLine().getOut(), spec.commandLine().getErr());
     if (reports.from != null) {
-      return report(ResultFiles.read(reports.from), reports.baseline());
+      return report.ofFile(reports.arguments(), reports.from);
     }
     said(measured::checkMachine);
-    return measure();
+    return measure(home, report);
   }
 
-  private int measure() throws IOException, InterruptedException {
+  private int measure(Path home, Report report) throws IOException, InterruptedException {
     List<Settings> settings = measured.settings(reports.document != null);
-    @Nullable Baseline baseline = reports.baseline();
-    if (baseline != null) {
-      baseline.check(settings);
-    }
+    List<JsonObject> planned = new ArrayList<>(List.of(ResultLine.ofRun("", command(), Map.of())));
+    settings.forEach(one -> planned.add(JavaRun.planned(one)));
+    report.check(reports.arguments(), planned);
     PrintWriter err = spec.commandLine().getErr();
-    Path home = Path.of(System.getProperty("nvrar.home", "."));
     Campaign campaign =
         new Campaign(settings, Contestants.choose(compare, home, settings, err), rounds, home, err);
+    List<JsonObject> results = campaign.run();
+    List<JsonObject> lines = new ArrayList<>();
     String machine = Machine.describe(measured.backend());
-    Run run = new Run(machine, command(), campaign.run());
-    int code = report(run, baseline);
+    lines.add(ResultLine.ofRun(machine, command(), campaign.versions()));
+    lines.addAll(results);
+    int code = results.isEmpty() ? 0 : report.ofLines(reports.arguments(), lines);
     if (!campaign.failures().isEmpty()) {
       throw new CollectiveException(
           campaign.failures().entrySet().stream()
@@ -136,31 +134,6 @@ public final class BenchCommand implements NvrarCommand {
     return code;
   }
 
-  private int report(Run run, @Nullable Baseline baseline) throws IOException {
-    PrintWriter out = spec.commandLine().getOut();
-    Results results = new Results(run.rows());
-    out.println(run.machine());
-    TextReport.print(results, out);
-    reports.write(measured.place(), run);
-    String slower = baseline == null ? "" : reports.compare(baseline, run, out);
-    if (results.wrong() > 0) {
-      throw new CollectiveException(
-          String.format(
-              Locale.ROOT,
-              "%d elements of the results were wrong; the column #wrong says where",
-              results.wrong()));
-    }
-    PrintWriter err = spec.commandLine().getErr();
-    if (baseline != null && !baseline.run().machine().equals(run.machine())) {
-      err.println("nvrar: the baseline was measured on " + baseline.run().machine());
-    }
-    if (slower.isEmpty()) {
-      return 0;
-    }
-    err.println("nvrar: " + slower);
-    return SLOWER;
-  }
-
   private String command() {
     List<String> words = new ArrayList<>(List.of("bin/nvrar", "bench"));
     // Below the launcher's root command they begin with this command's name.
@@ -174,10 +147,6 @@ public final class BenchCommand implements NvrarCommand {
     measured.check();
     Limits.require(rounds, "--rounds", 1, 1000);
     checkFrom();
-    if (measured.ranks.links > 0 && (reports.document != null || reports.baseline != null)) {
-      throw new IllegalArgumentException(
-          "--document and --baseline are not for --links, which the results do not name");
-    }
     reports.checkOptions();
   }
 

@@ -1,10 +1,11 @@
 package io.nvrar.tools.bench;
 
+import com.google.gson.JsonObject;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.CollectiveException;
 import io.nvrar.tools.bench.measure.JavaRun;
 import io.nvrar.tools.bench.measure.ProgramRun;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Settings;
 import java.io.IOException;
@@ -12,10 +13,10 @@ import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.EnumMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * Runs the implementations in turn, in several rounds. Each run uses new processes, and each round
@@ -28,6 +29,7 @@ final class Campaign {
   private final Path home;
   private final PrintWriter progress;
   private final Map<Implementation, Exception> failures = new EnumMap<>(Implementation.class);
+  private final Map<String, String> versions = new TreeMap<>();
 
   Campaign(
       List<Settings> settings,
@@ -42,12 +44,9 @@ final class Campaign {
     this.progress = progress;
   }
 
-  /**
-   * Returns one row per cell, over all rounds, ordered by settings, then by size and
-   * implementation.
-   */
-  List<Row> run() throws InterruptedException {
-    Map<Row.Key, List<Row>> byCell = new LinkedHashMap<>();
+  /** Returns a line for each cell and round. */
+  List<JsonObject> run() throws InterruptedException {
+    List<JsonObject> lines = new ArrayList<>();
     for (int round = 0; round < rounds; round++) {
       for (Settings one : settings) {
         progress.printf(
@@ -59,15 +58,23 @@ final class Campaign {
             one.processes());
         List<Implementation> programs = programs(one);
         for (int i = 0; i < programs.size(); i++) {
-          for (Row row : attempt(programs.get((round + i) % programs.size()), one)) {
-            if (wants(row)) {
-              byCell.computeIfAbsent(row.key(), key -> new ArrayList<>()).add(row);
+          for (JsonObject line : attempt(programs.get((round + i) % programs.size()), one)) {
+            if (ResultLine.isOfRun(line)) {
+              JsonObject all = line.getAsJsonObject("versions");
+              all.keySet().forEach(name -> versions.put(name, all.get(name).getAsString()));
+            } else if (wants(line)) {
+              lines.add(line);
             }
           }
         }
       }
     }
-    return byCell.values().stream().map(Row::merge).toList();
+    return lines;
+  }
+
+  /** The versions of the libraries that were measured, by their names. */
+  Map<String, String> versions() {
+    return versions;
   }
 
   /** The programs that were abandoned, and why. The results of the others are still reported. */
@@ -75,7 +82,8 @@ final class Campaign {
     return failures;
   }
 
-  private List<Row> attempt(Implementation program, Settings one) throws InterruptedException {
+  private List<JsonObject> attempt(Implementation program, Settings one)
+      throws InterruptedException {
     if (failures.containsKey(program)) {
       return List.of();
     }
@@ -97,11 +105,12 @@ final class Campaign {
   }
 
   // A program also measures implementations that run in its processes.
-  private boolean wants(Row row) {
-    return implementations.stream().anyMatch(one -> one.toString().equals(row.implementation()));
+  private boolean wants(JsonObject line) {
+    String library = line.get("library").getAsString();
+    return implementations.stream().anyMatch(one -> one.toString().equals(library));
   }
 
-  private List<Row> run(Implementation program, Settings one)
+  private List<JsonObject> run(Implementation program, Settings one)
       throws IOException, InterruptedException {
     return switch (program) {
       case CPP, CPP_APART, STUDY ->

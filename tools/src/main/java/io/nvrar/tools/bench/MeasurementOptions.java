@@ -3,7 +3,6 @@ package io.nvrar.tools.bench;
 import io.nvrar.Backend;
 import io.nvrar.BackendUnavailableException;
 import io.nvrar.device.Devices;
-import io.nvrar.tools.bench.results.MarkdownReport;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TimedCollective;
 import java.util.ArrayList;
@@ -123,17 +122,6 @@ final class MeasurementOptions {
         ranks.ringBytes == null ? 0 : ranks.ringBytes,
         ranks.hosts == null ? 1 : ranks.hosts,
         fused.wanted());
-  }
-
-  /** Where the results stand on a page. */
-  MarkdownReport.Place place() {
-    if (fused.isWanted()) {
-      return MarkdownReport.Place.FUSED;
-    }
-    if (onGpu()) {
-      return MarkdownReport.Place.GPUS;
-    }
-    return ranks.hosts != null ? MarkdownReport.Place.HOSTS : MarkdownReport.Place.HOST;
   }
 
   private boolean onGpu() {

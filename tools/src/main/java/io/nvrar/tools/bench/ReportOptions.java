@@ -1,16 +1,7 @@
 package io.nvrar.tools.bench;
 
-import io.nvrar.tools.bench.plots.PlotDirectory;
-import io.nvrar.tools.bench.results.Baseline;
-import io.nvrar.tools.bench.results.Baseline.Series;
-import io.nvrar.tools.bench.results.BaselineReport;
-import io.nvrar.tools.bench.results.MarkdownReport;
-import io.nvrar.tools.bench.results.ResultFiles;
-import io.nvrar.tools.bench.results.ResultFiles.Run;
-import io.nvrar.tools.bench.results.Results;
-import java.io.IOException;
-import java.io.PrintWriter;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
@@ -22,7 +13,6 @@ final class ReportOptions {
   static final String DOCUMENT = "--document";
   private static final String BASELINE = "--baseline";
   private static final String SLOWER = "--slower";
-  private static final double SLOWER_PART = 0.1;
   private static final int MOST_SLOWER = 100;
 
   @Option(
@@ -35,7 +25,7 @@ final class ReportOptions {
   @Option(names = "--csv", paramLabel = "FILE", description = "Also as CSV.")
   @Nullable Path csv;
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Also as JSON.")
+  @Option(names = "--json", paramLabel = "FILE", description = "Also as lines of JSON.")
   @Nullable Path json;
 
   @Option(
@@ -89,58 +79,21 @@ final class ReportOptions {
     }
   }
 
-  /** The earlier run of --baseline; null if none is named. */
-  @Nullable Baseline baseline() throws IOException {
-    return baseline == null ? null : Baseline.read(baseline);
+  /** The same options for the program that reports. */
+  List<String> arguments() {
+    List<String> arguments = new ArrayList<>();
+    add(arguments, "--csv", csv);
+    add(arguments, "--json", json);
+    add(arguments, "--plots", plots);
+    add(arguments, DOCUMENT, document);
+    add(arguments, BASELINE, baseline);
+    add(arguments, SLOWER, slower);
+    return arguments;
   }
 
-  /**
-   * Prints the ratios to an earlier run.
-   *
-   * @return which of ours are slower, as a sentence; empty if none is
-   */
-  String compare(Baseline earlier, Run run, PrintWriter out) throws IOException {
-    double part = slower == null ? SLOWER_PART : slower;
-    List<Series> compared = earlier.compare(run.rows());
-    BaselineReport.print(earlier, compared, out);
-    List<String> clauses = Baseline.slower(compared, part);
-    return clauses.isEmpty()
-        ? ""
-        : String.format(
-            Locale.ROOT,
-            "slower than the baseline by more than %s: %s",
-            part,
-            String.join("; ", clauses));
-  }
-
-  /** Checks the places before the measurement, which takes minutes. */
-  void check(MarkdownReport.Place place) throws IOException {
-    if (csv != null) {
-      ResultFiles.check("--csv", csv);
-    }
-    if (json != null) {
-      ResultFiles.check("--json", json);
-    }
-    if (document != null) {
-      MarkdownReport.check(document, place);
-    }
-    if (plots != null) {
-      PlotDirectory.check(plots);
-    }
-  }
-
-  void write(MarkdownReport.Place place, Run run) throws IOException {
-    if (csv != null) {
-      ResultFiles.csv(csv, run.rows());
-    }
-    if (json != null) {
-      ResultFiles.json(json, run);
-    }
-    if (plots != null) {
-      PlotDirectory.write(plots, run);
-    }
-    if (document != null) {
-      MarkdownReport.write(document, place, run.machine(), run.command(), new Results(run.rows()));
+  private static void add(List<String> arguments, String option, @Nullable Object value) {
+    if (value != null) {
+      arguments.addAll(List.of(option, value.toString()));
     }
   }
 }

@@ -36,7 +36,7 @@ final class BenchMeasurer implements Measurer {
   private record Head(int architecture, @Nullable String device, @Nullable String library) {}
 
   /** Any other line. */
-  private record Answer(double time_us, double min_us, double max_us, long wrong) {}
+  private record Answer(double median, double least, double most, long wrong) {}
 
   private final Process process;
   private final FileChannel errors;
@@ -140,7 +140,7 @@ final class BenchMeasurer implements Measurer {
     }
     try {
       Answer answer = GSON.fromJson(next(), Answer.class);
-      return new Timing(answer.time_us(), answer.min_us(), answer.max_us(), answer.wrong());
+      return new Timing(answer.median(), answer.least(), answer.most(), answer.wrong());
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new IOException("interrupted while nvrar_bench measures " + candidate, e);

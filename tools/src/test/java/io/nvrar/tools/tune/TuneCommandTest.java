@@ -229,7 +229,7 @@ class TuneCommandTest {
         echo '{"architecture": 1, "device": "CPU", "library": "a build"}'
         while read -r point; do
           echo '{"version": 1, "rules": [{"worldSize": 7, "bytesMax": 5, "algorithm": "TWO_SHOT"}]}' > '%s'
-          echo '{"time_us": 10, "min_us": 9, "max_us": 11, "wrong": 0}'
+          echo '{"median": 10, "least": 9, "most": 11, "wrong": 0}'
         done
         """,
             table));

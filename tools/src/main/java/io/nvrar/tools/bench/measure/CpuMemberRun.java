@@ -3,7 +3,7 @@ package io.nvrar.tools.bench.measure;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.Device;
 import io.nvrar.DeviceBuffer;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Mode;
@@ -154,7 +154,7 @@ public final class CpuMemberRun {
       double us = time(outOfPlace);
       poison(recv);
       outOfPlace.run();
-      add(Row.OUT_OF_PLACE, us, seed, recv);
+      add(ResultLine.OUT_OF_PLACE, us, seed, recv);
     }
 
     void measureInPlace(long seed) {
@@ -167,7 +167,7 @@ public final class CpuMemberRun {
       problem.fill(seed, group.rank(), values);
       sendInPlace.copyFrom(values.flip());
       inPlace.run();
-      add(Row.IN_PLACE, us, seed, recvInPlace);
+      add(ResultLine.IN_PLACE, us, seed, recvInPlace);
     }
 
     private double time(Runnable call) {

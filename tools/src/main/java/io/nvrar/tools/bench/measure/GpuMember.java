@@ -7,7 +7,7 @@ import io.nvrar.device.Devices;
 import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.Settings;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -16,6 +16,9 @@ import java.util.List;
 
 /** One member on its GPU: measures the cost of its group, then runs the measurement. */
 final class GpuMember {
+  /** The mode of a batch that is the cost of a group: the time of its creation, and its bytes. */
+  static final String CREATE = "create";
+
   private static final double NANOS_PER_MICRO = 1e3;
 
   private GpuMember() {}
@@ -40,7 +43,7 @@ final class GpuMember {
       long bytes = Math.max(0, freeBefore - CudaBench.freeBytes(opened));
       barrier.await();
       List<Batch> batches = new ArrayList<>();
-      batches.add(new Batch(bytes, Row.OUT_OF_PLACE, Row.CREATE, us, 0));
+      batches.add(new Batch(bytes, ResultLine.OUT_OF_PLACE, CREATE, us, 0));
       // On the group's device, which is a different object if ranks share a GPU.
       try (BetweenKernels between = new BetweenKernels(group.device(), settings)) {
         batches.addAll(new GpuMemberRun(group, settings, barrier, between::of).run());

@@ -7,7 +7,7 @@ import io.nvrar.DeviceEvent;
 import io.nvrar.DeviceGraph;
 import io.nvrar.DeviceStream;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.FusedValues;
@@ -172,7 +172,7 @@ final class GpuMemberRun {
           batches.add(
               new Batch(
                   problem.bytes(),
-                  Row.OUT_OF_PLACE,
+                  ResultLine.OUT_OF_PLACE,
                   chain.name,
                   chain.us.get(i),
                   i == 0 ? wrong : 0));

@@ -2,14 +2,14 @@ package io.nvrar.tools.bench.measure;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import com.google.gson.JsonObject;
 import io.nvrar.CollectiveException;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.standalone.GroupObserver;
 import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
-import io.nvrar.tools.bench.results.Medians;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.CollectiveValues;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.Mode;
@@ -33,7 +33,7 @@ public final class JavaRun {
   private JavaRun() {}
 
   /** Starts the members, and combines their results. */
-  public static List<Row> run(Settings settings) throws IOException, InterruptedException {
+  public static List<JsonObject> run(Settings settings) throws IOException, InterruptedException {
     List<MemberProcess> members = new ArrayList<>();
     Path barrier = SpinBarrier.create(settings.processes());
     try {
@@ -53,6 +53,14 @@ public final class JavaRun {
       members.forEach(MemberProcess::close);
       Files.deleteIfExists(barrier);
     }
+  }
+
+  /** A result of what will be measured, of one size, without its time. */
+  public static JsonObject planned(Settings settings) {
+    CollectiveValues values = CpuMemberRun.sizes(settings).get(0);
+    Mode mode = settings.modes().get(0);
+    return ResultLine.of(
+        Implementation.CPP, settings, values, ResultLine.OUT_OF_PLACE, mode, List.of(0.0), 0);
   }
 
   private static List<List<Batch>> measure(List<MemberProcess> members, String ticket)
@@ -80,28 +88,31 @@ public final class JavaRun {
   }
 
   /** Takes the slowest rank of each batch, and the median of the batches. */
-  public static List<Row> rows(Settings settings, List<List<Batch>> byRank) {
-    List<Row> rows = new ArrayList<>();
+  public static List<JsonObject> rows(Settings settings, List<List<Batch>> byRank) {
+    List<JsonObject> rows = new ArrayList<>();
     List<Batch> costs =
-        byRank.stream().flatMap(List::stream).filter(one -> one.mode().equals(Row.CREATE)).toList();
+        byRank.stream()
+            .flatMap(List::stream)
+            .filter(one -> one.mode().equals(GpuMember.CREATE))
+            .toList();
     if (!costs.isEmpty()) {
       rows.add(
-          Row.ofGroup(
+          ResultLine.ofGroup(
               Implementation.JAVA,
               settings,
               costs.stream().mapToDouble(Batch::us).max().orElseThrow(),
               costs.stream().mapToLong(Batch::bytes).max().orElseThrow()));
     }
     for (CollectiveValues problem : CpuMemberRun.sizes(settings)) {
-      for (String placement : List.of(Row.OUT_OF_PLACE, Row.IN_PLACE)) {
+      for (String placement : List.of(ResultLine.OUT_OF_PLACE, ResultLine.IN_PLACE)) {
         for (Mode mode : settings.modes()) {
           Measured measured = measured(byRank, problem, placement, OptionNames.of(mode));
           if (!measured.slowestUs.isEmpty()) {
             List<Double> alone =
                 measured(byRank, problem, placement, OptionNames.of(mode) + Mode.ALONE).slowestUs;
-            double computing = alone.isEmpty() ? 0 : Medians.of(alone);
+            double computing = alone.isEmpty() ? 0 : ResultLine.median(alone);
             rows.add(
-                Row.of(
+                ResultLine.of(
                     Implementation.JAVA,
                     settings,
                     problem,

@@ -1,9 +1,10 @@
 package io.nvrar.tools.bench.measure;
 
+import com.google.gson.JsonObject;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.DataType;
 import io.nvrar.ReduceOp;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Implementation;
 import io.nvrar.tools.bench.setup.OptionNames;
@@ -23,7 +24,7 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The measurement by an external program that writes the same CSV file: nvrar_bench,
+ * The measurement by an external program that writes lines of results: nvrar_bench,
  * nvrar_bench_mpi, or the PyTorch script.
  */
 public final class ProgramRun {
@@ -58,7 +59,7 @@ public final class ProgramRun {
     return System.getProperty("nvrar.bench.hosts");
   }
 
-  public static List<Row> cpp(Path home, Settings settings, boolean study)
+  public static List<JsonObject> cpp(Path home, Settings settings, boolean study)
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>();
     if (onHosts() != null) {
@@ -71,7 +72,7 @@ public final class ProgramRun {
     return run(command, settings);
   }
 
-  public static List<Row> mpi(Path home, Settings settings)
+  public static List<JsonObject> mpi(Path home, Settings settings)
       throws IOException, InterruptedException {
     if (onHosts() != null) {
       return run(List.of(onHosts(), "mpi", program(home, "nvrar_bench_mpi").toString()), settings);
@@ -96,12 +97,12 @@ public final class ProgramRun {
    *
    * @param progress is told what the script has left out, and why
    */
-  public static List<Row> torch(Path home, Settings settings, PrintWriter progress)
+  public static List<JsonObject> torch(Path home, Settings settings, PrintWriter progress)
       throws IOException, InterruptedException {
     return torch(PythonTorch.PYTHON, home, settings, progress);
   }
 
-  static List<Row> torch(String python, Path home, Settings settings, PrintWriter progress)
+  static List<JsonObject> torch(String python, Path home, Settings settings, PrintWriter progress)
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>(List.of("env", "OMP_NUM_THREADS=1"));
     if (settings.links() > 0) {
@@ -232,24 +233,29 @@ public final class ProgramRun {
     return program;
   }
 
-  private static List<Row> run(List<String> start, Settings settings)
+  private static List<JsonObject> run(List<String> start, Settings settings)
       throws IOException, InterruptedException {
     return run(start, settings, line -> {});
   }
 
-  private static List<Row> run(List<String> start, Settings settings, Consumer<String> leftOut)
+  private static List<JsonObject> run(
+      List<String> start, Settings settings, Consumer<String> leftOut)
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>(start);
     command.addAll(settings.arguments());
     List<String> lines =
         new MeasuringProgram(command, NAMES, LIMIT_SECONDS)
             .accepting(WRONG_RESULTS)
-            .run("--csv", leftOut);
-    if (lines.isEmpty() || !lines.get(0).equals(Row.PROGRAM_HEADER)) {
+            .run("--json", leftOut);
+    try {
+      return ResultLine.read(lines).stream()
+          .map(line -> ResultLine.withHosts(line, settings))
+          .toList();
+    } catch (IOException e) {
       throw new IOException(
           String.format(
-              Locale.ROOT, "%s wrote no results that this version knows", String.join(" ", start)));
+              Locale.ROOT, "%s wrote no results that this version knows", String.join(" ", start)),
+          e);
     }
-    return lines.stream().skip(1).map(line -> Row.parseOfProgram(line, settings.hosts())).toList();
   }
 }

@@ -2,14 +2,11 @@ package io.nvrar.tools.bench.plots;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import io.nvrar.tools.bench.results.ResultFiles.Run;
-import io.nvrar.tools.bench.results.Results;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
-import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,8 +15,6 @@ import org.jspecify.annotations.Nullable;
  * also runs where they are missing.
  */
 public final class PlotDirectory {
-  private static final String PAGE = "index.html";
-
   private PlotDirectory() {}
 
   /**
@@ -49,27 +44,13 @@ public final class PlotDirectory {
     }
   }
 
-  /** Writes the files of a run, in the place of those of the same names. */
-  public static void write(Path directory, Run run) throws IOException {
-    PlotPage page = new PlotPage(run);
-    write(directory, Plots.of(new Results(run.rows())), page::add);
-    Files.writeString(directory.resolve(PAGE), page.html(), UTF_8);
-  }
-
   /** Writes pictures only, in the place of files of the same names. */
   public static void write(Path directory, List<Plot> plots) throws IOException {
-    write(directory, plots, (plot, svg) -> {});
-  }
-
-  private static void write(Path directory, List<Plot> plots, BiConsumer<Plot, String> drawn)
-      throws IOException {
     Files.createDirectories(directory);
     for (Plot plot : plots) {
       Picture picture = new Picture(plot);
-      String svg = picture.svg();
-      Files.writeString(directory.resolve(plot.name() + ".svg"), svg, UTF_8);
+      Files.writeString(directory.resolve(plot.name() + ".svg"), picture.svg(), UTF_8);
       Files.write(directory.resolve(plot.name() + ".png"), picture.png());
-      drawn.accept(plot, svg);
     }
   }
 }

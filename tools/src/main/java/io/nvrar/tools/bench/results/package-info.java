@@ -1,4 +1,4 @@
-/** The rows that were measured, and the reports made of them. */
+/** Lines of results, and the program that reports them. */
 @NullMarked
 package io.nvrar.tools.bench.results;
 

@@ -79,16 +79,6 @@ public record CollectiveValues(
     return collective == TimedCollective.REDUCE_SCATTER ? rank * count : 0;
   }
 
-  /** nccl-tests' factor from algorithm bandwidth to bus bandwidth. */
-  public double busFactor() {
-    double ranks = world;
-    return switch (collective) {
-      case ALL_REDUCE -> 2 * (ranks - 1) / ranks;
-      case ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL -> (ranks - 1) / ranks;
-      case REDUCE, BROADCAST, SEND_RECEIVE, BARRIER -> 1;
-    };
-  }
-
   /** Writes {@link #sendElements()} elements. */
   public void fill(long seed, int rank, ByteBuffer send) {
     long mixed = mix(seed);

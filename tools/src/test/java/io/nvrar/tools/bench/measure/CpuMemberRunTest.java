@@ -2,6 +2,7 @@ package io.nvrar.tools.bench.measure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.google.gson.JsonObject;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveGroup;
 import io.nvrar.DeviceBuffer;
@@ -9,7 +10,7 @@ import io.nvrar.GroupConfig;
 import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.Settings;
 import io.nvrar.tools.bench.setup.TestSettings;
 import java.lang.reflect.InvocationTargetException;
@@ -64,8 +65,26 @@ class CpuMemberRunTest {
             });
     assertThat(batches).hasSize(3 * 3 * 2);
     assertThat(batches).allSatisfy(batch -> assertThat(batch.wrong()).isEqualTo(1));
-    List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
-    assertThat(rows).hasSize(3 * 2);
-    assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isEqualTo(3));
+    List<JsonObject> lines = JavaRun.rows(SETTINGS, List.of(batches));
+    assertThat(lines).hasSize(3 * 2);
+    assertThat(lines).allSatisfy(line -> assertThat(line.get("wrong").getAsLong()).isEqualTo(3));
+  }
+
+  @Test
+  void timeOfAResultIsTheMedianOfTheSlowestRank() {
+    Settings settings = TestSettings.onHost(4, 1024, 4096, 4, 0, -1, 3);
+    List<Batch> fast = List.of(batch(1, 0), batch(9, 0), batch(2, 0));
+    List<Batch> slow = List.of(batch(5, 1), batch(3, 0), batch(4, 2));
+    List<JsonObject> lines = JavaRun.rows(settings, List.of(fast, slow));
+    assertThat(lines).hasSize(1);
+    // Per batch the slower of both: 5, 9, 4.
+    assertThat(lines.get(0).get("median").getAsDouble()).isEqualTo(5);
+    assertThat(lines.get(0).get("least").getAsDouble()).isEqualTo(4);
+    assertThat(lines.get(0).get("most").getAsDouble()).isEqualTo(9);
+    assertThat(lines.get(0).get("wrong").getAsLong()).isEqualTo(3);
+  }
+
+  private static Batch batch(double us, long wrong) {
+    return new Batch(1024, ResultLine.OUT_OF_PLACE, "calls", us, wrong);
   }
 }

@@ -2,6 +2,7 @@ package io.nvrar.tools.bench.measure;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.google.gson.JsonObject;
 import io.nvrar.AllReduceFusion;
 import io.nvrar.AllReduceFusion.Form;
 import io.nvrar.Backend;
@@ -14,7 +15,7 @@ import io.nvrar.device.Devices;
 import io.nvrar.standalone.GroupTicket;
 import io.nvrar.standalone.Groups;
 import io.nvrar.tools.bench.measure.CpuMemberRun.Batch;
-import io.nvrar.tools.bench.results.Row;
+import io.nvrar.tools.bench.results.ResultLine;
 import io.nvrar.tools.bench.setup.FusedRows;
 import io.nvrar.tools.bench.setup.Mode;
 import io.nvrar.tools.bench.setup.Settings;
@@ -87,11 +88,11 @@ class GpuMemberRunTest {
     // Two sizes; five modes and the kernel between the calls of three of them; four batches each.
     assertThat(batches).hasSize(2 * 8 * 4);
     assertThat(batches).allSatisfy(batch -> assertThat(batch.wrong()).isZero());
-    List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
+    List<JsonObject> rows = JavaRun.rows(SETTINGS, List.of(batches));
     assertThat(rows).hasSize(2 * 5);
-    assertThat(rows.stream().map(Row::mode).distinct())
+    assertThat(rows.stream().map(row -> shape(row, "mode")).distinct())
         .containsExactly("graph", "eager", "graph-compute", "eager-compute", "graph-cold");
-    assertThat(rows).allSatisfy(row -> assertThat(row.backend()).isEqualTo("cuda"));
+    assertThat(rows).allSatisfy(row -> assertThat(shape(row, "backend")).isEqualTo("cuda"));
   }
 
   @Test
@@ -101,9 +102,9 @@ class GpuMemberRunTest {
       nan.copyFrom(new float[] {Float.NaN});
       batches = measure((recv, stream) -> stream.copy(nan, recv.slice(recv.count() - 1, 1)));
     }
-    List<Row> rows = JavaRun.rows(SETTINGS, List.of(batches));
+    List<JsonObject> rows = JavaRun.rows(SETTINGS, List.of(batches));
     assertThat(rows).hasSize(2 * 5);
-    assertThat(rows).allSatisfy(row -> assertThat(row.wrong()).isEqualTo(1));
+    assertThat(rows).allSatisfy(row -> assertThat(row.get("wrong").getAsLong()).isEqualTo(1));
   }
 
   @ParameterizedTest
@@ -111,15 +112,16 @@ class GpuMemberRunTest {
   void fusedAllReducesOfEveryFormAreRightAndOneDamagedElementIsCounted(Form form)
       throws IOException {
     Settings settings = TestSettings.withFused(SETTINGS, new FusedRows(form, 104, List.of(1, 3)));
-    List<Row> right =
+    List<JsonObject> right =
         JavaRun.rows(
             settings,
             List.of(measure(settings, (recv, stream) -> {}, (which, result, on) -> () -> {})));
     assertThat(right).hasSize(2 * 5);
     assertThat(right)
-        .allSatisfy(row -> assertThat(row.wrong()).isZero())
-        .allSatisfy(row -> assertThat(row.collective()).isEqualTo(settings.name()));
-    assertThat(right.stream().map(Row::bytes).distinct()).containsExactly(208L, 3 * 208L);
+        .allSatisfy(row -> assertThat(row.get("wrong").getAsLong()).isZero())
+        .allSatisfy(row -> assertThat(shape(row, "name")).isEqualTo(settings.name()));
+    assertThat(right.stream().map(row -> shape(row, "bytes")).distinct())
+        .containsExactly("208", "624");
     try (DeviceBuffer nan = Devices.open(Backend.CPU, 0).allocate(DataType.BFLOAT16, 1)) {
       nan.copyFrom(new float[] {Float.NaN});
       List<Batch> damaged =
@@ -128,7 +130,7 @@ class GpuMemberRunTest {
               (recv, stream) -> stream.copy(nan, recv.slice(recv.count() - 1, 1)),
               (which, result, on) -> () -> {});
       assertThat(JavaRun.rows(settings, List.of(damaged)))
-          .allSatisfy(row -> assertThat(row.wrong()).isEqualTo(1));
+          .allSatisfy(row -> assertThat(row.get("wrong").getAsLong()).isEqualTo(1));
     }
   }
 
@@ -169,26 +171,34 @@ class GpuMemberRunTest {
   void timeOfTheKernelBetweenCallsIsSubtractedAndTheGroupsCostIsTheGreatest() {
     List<Batch> ofRank0 =
         List.of(
-            new Batch(100 << 20, Row.OUT_OF_PLACE, Row.CREATE, 2e6, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute-alone", 2, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 5, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold-alone", 40, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold", 44, 0));
+            new Batch(100 << 20, ResultLine.OUT_OF_PLACE, GpuMember.CREATE, 2e6, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-compute-alone", 2, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-compute", 5, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-cold-alone", 40, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-cold", 44, 0));
     List<Batch> ofRank1 =
         List.of(
-            new Batch(104 << 20, Row.OUT_OF_PLACE, Row.CREATE, 1e6, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute-alone", 1.5, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-compute", 6, 7),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold-alone", 41, 0),
-            new Batch(1024, Row.OUT_OF_PLACE, "graph-cold", 43, 0));
-    List<Row> rows = JavaRun.rows(SETTINGS, List.of(ofRank0, ofRank1));
+            new Batch(104 << 20, ResultLine.OUT_OF_PLACE, GpuMember.CREATE, 1e6, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-compute-alone", 1.5, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-compute", 6, 7),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-cold-alone", 41, 0),
+            new Batch(1024, ResultLine.OUT_OF_PLACE, "graph-cold", 43, 0));
+    List<JsonObject> rows = JavaRun.rows(SETTINGS, List.of(ofRank0, ofRank1));
     assertThat(rows).hasSize(3);
-    assertThat(rows.get(2).timeUs()).isEqualTo(44 - 41);
-    assertThat(rows.get(0).collective()).isEqualTo(Row.GROUP);
-    assertThat(rows.get(0).timeUs()).isEqualTo(2e6);
-    assertThat(rows.get(0).bytes()).isEqualTo(104 << 20);
-    assertThat(rows.get(1).timeUs()).isEqualTo(6 - 2);
-    assertThat(rows.get(1).wrong()).isEqualTo(7);
+    assertThat(median(rows.get(2))).isEqualTo(44 - 41);
+    assertThat(rows.get(0).get("kind").getAsString()).isEqualTo("group");
+    assertThat(median(rows.get(0))).isEqualTo(2e6);
+    assertThat(rows.get(0).get("device_bytes").getAsLong()).isEqualTo(104 << 20);
+    assertThat(median(rows.get(1))).isEqualTo(6 - 2);
+    assertThat(rows.get(1).get("wrong").getAsLong()).isEqualTo(7);
+  }
+
+  private static double median(JsonObject row) {
+    return row.get("median").getAsDouble();
+  }
+
+  private static String shape(JsonObject row, String field) {
+    return row.getAsJsonObject("shape").get(field).getAsString();
   }
 
   @Test
