@@ -8,9 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "gpu/driver.h"
+#include "cuda/driver/driver.h"
 
 namespace nvrar::bench {
+
+using CudaStream = cuda::Stream;
+using CudaFunction = cuda::Function;
+
+// The number of GPUs visible to this process; throws if there is none, or no driver.
+int visible_gpus();
 
 // Makes the GPU's primary context current on the calling thread, permanently.
 class Gpu {
@@ -80,7 +86,7 @@ class Event {
   double us_since(const Event& start) const;
 
  private:
-  CudaEvent event_ = nullptr;
+  cuda::Event event_ = nullptr;
 };
 
 // An instantiated graph of what `work` enqueues on the stream.
@@ -94,7 +100,7 @@ class Graph {
   void launch(const Stream& stream) const;
 
  private:
-  CudaGraphExec executable_ = nullptr;
+  cuda::GraphExec executable_ = nullptr;
 };
 
 // Kernels of an image that the driver can load. They stay loaded until the end of the process.
@@ -104,7 +110,7 @@ class Kernels {
   CudaFunction of(const char* name) const;
 
  private:
-  CudaModule module_ = nullptr;
+  cuda::Module module_ = nullptr;
 };
 
 struct Grid {

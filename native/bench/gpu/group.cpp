@@ -158,7 +158,6 @@ int run_on_gpus(Options options) {
   // In a separate process, because a process that has initialised CUDA cannot fork ranks.
   const int gpus = run_apart([] { return visible_gpus(); });
   if (gpus == kApartFailed) return 1;
-  if (gpus == 0) throw std::runtime_error("there is no GPU here that this process may see");
   if (options.processes == 0) options.processes = std::min(gpus, NVRAR_MAX_RANKS_PER_NODE);
   if ((options.gpus > 0 ? options.gpus : options.processes) > gpus) {
     throw UsageError("this process may see " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +

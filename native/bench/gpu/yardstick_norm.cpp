@@ -46,7 +46,8 @@ CudaFunction YardstickNorm::kernel_of(const std::string& name) {
   const auto found = kernels_.find(name);
   if (found != kernels_.end()) return found->second;
   const CudaFunction kernel = Kernels(yardstick_norm_image()).of(name.c_str());
-  check_cuda(cuda().cuFuncSetAttribute(kernel, kCudaMayHaveLargeClusters, 1), "allowing clusters of 16 blocks");
+  cuda::check(cuda::driver().cuFuncSetAttribute(kernel, cuda::kMayHaveLargeClusters, 1),
+              "allowing clusters of 16 blocks");
   return kernels_.emplace(name, kernel).first->second;
 }
 

@@ -13,15 +13,16 @@ YardstickPeers::YardstickPeers(Team* team)
   ring_.fill(0xFF);
   epochs_.fill(0);
   control_.fill(0);
-  CudaIpcHandle mine{};
-  check_cuda(cuda().cuIpcGetMemHandle(&mine, ring_.address()), "sharing the study's ring");
-  const std::vector<CudaIpcHandle> all = team_->exchange(mine);
+  cuda::IpcMemoryHandle mine{};
+  cuda::check(cuda::driver().cuIpcGetMemHandle(&mine, ring_.address()), "sharing the study's ring");
+  const std::vector<cuda::IpcMemoryHandle> all = team_->exchange(mine);
   arguments_.rings[0] = ring_.address();
   for (int k = 1; k < team_->size(); ++k) {
     uint64_t address = 0;
-    check_cuda(cuda().cuIpcOpenMemHandle_v2(&address, all[static_cast<size_t>((team_->rank() + k) % team_->size())],
-                                            kCudaIpcLazyPeerAccess),
-               "mapping another rank's ring of the study");
+    cuda::check(
+        cuda::driver().cuIpcOpenMemHandle_v2(&address, all[static_cast<size_t>((team_->rank() + k) % team_->size())],
+                                             cuda::kIpcLazyEnablePeerAccess),
+        "mapping another rank's ring of the study");
     mapped_.push_back(address);
     arguments_.rings[k] = address;
   }
@@ -32,7 +33,7 @@ YardstickPeers::YardstickPeers(Team* team)
 }
 
 YardstickPeers::~YardstickPeers() {
-  for (uint64_t ring : mapped_) (void)cuda().cuIpcCloseMemHandle(ring);
+  for (uint64_t ring : mapped_) (void)cuda::driver().cuIpcCloseMemHandle(ring);
   try {
     team_->meet();  // before a ring is freed that other ranks have mapped
   } catch (const std::exception&) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/error.h"
 #include "gpu/add_norm.h"
 #include "gpu/between.h"
 #include "gpu/device.h"
@@ -322,13 +323,13 @@ struct Launched {
 std::vector<Launched> launched;
 
 int note_launch(const void* given, void**) {
-  const auto& config = *static_cast<const CudaLaunchConfig*>(given);
+  const auto& config = *static_cast<const cuda::LaunchConfig*>(given);
   bool programmatic = false;
   unsigned cluster = 1;
   for (unsigned i = 0; i < config.attribute_count; ++i) {
-    const CudaLaunchAttribute& attribute = config.attributes[i];
-    if (attribute.id == kCudaProgrammaticStreamSerialization) programmatic = attribute.value == 1;
-    if (attribute.id == kCudaClusterDimension) cluster = attribute.cluster[0];
+    const cuda::LaunchAttribute& attribute = config.attributes[i];
+    if (attribute.id == cuda::kProgrammaticStreamSerialization) programmatic = attribute.value == 1;
+    if (attribute.id == cuda::kClusterDimension) cluster = attribute.cluster[0];
   }
   launched.push_back({config.grid[0], config.block[0], programmatic, cluster});
   return 0;
@@ -536,7 +537,7 @@ TEST(GpuBench, TheComputingHasAFormOfItsOwnForProgrammaticLaunch) {
   EXPECT_EQ(run([](Team*) {
               ::setenv("STUB_CUDA_OLD_PTX", "1", 1);  // no kernel of that form can be found
               EXPECT_NO_THROW(between_launches("0"));
-              EXPECT_THROW(between_launches("1"), std::runtime_error);
+              EXPECT_THROW(between_launches("1"), Error);
             }),
             0);
 }

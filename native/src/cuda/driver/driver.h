@@ -17,6 +17,8 @@ using Module = struct ModuleOpaque*;
 using Function = struct FunctionOpaque*;
 using Stream = struct StreamOpaque*;
 using Event = struct EventOpaque*;
+using Graph = struct GraphOpaque*;
+using GraphExec = struct GraphExecOpaque*;
 
 constexpr Result kSuccess = 0;
 constexpr Result kErrorNotFound = 500;
@@ -145,12 +147,26 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(cuStreamGetCtx, (Stream, Context*))                                                                     \
   X(cuStreamIsCapturing, (Stream, int* status))                                                             \
   X(cuThreadExchangeStreamCaptureMode, (int* mode))
-// Only tests call these: they are null where the driver lacks them.
-#define NVRAR_CUDA_TEST_FUNCTIONS(X)                              \
-  X(cuCtxGetCurrent, (Context*))                                  \
-  X(cuCtxSynchronize, (void))                                     \
-  X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes)) \
-  X(cuStreamQuery, (Stream))
+// Only tests and the benchmark call these: they are null where the driver lacks them.
+#define NVRAR_CUDA_TEST_FUNCTIONS(X)                                            \
+  X(cuDeviceGetName, (char* name, int bytes, DeviceHandle))                     \
+  X(cuCtxGetCurrent, (Context*))                                                \
+  X(cuCtxSynchronize, (void))                                                   \
+  X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))               \
+  X(cuMemsetD8_v2, (DeviceAddress, unsigned char value, size_t bytes))          \
+  X(cuStreamQuery, (Stream))                                                    \
+  X(cuStreamBeginCapture_v2, (Stream, int mode))                                \
+  X(cuStreamEndCapture, (Stream, Graph*))                                       \
+  X(cuGraphInstantiateWithFlags, (GraphExec*, Graph, unsigned long long flags)) \
+  X(cuGraphUpload, (GraphExec, Stream))                                         \
+  X(cuGraphLaunch, (GraphExec, Stream))                                         \
+  X(cuGraphExecDestroy, (GraphExec))                                            \
+  X(cuGraphDestroy, (Graph))                                                    \
+  X(cuEventCreate, (Event*, unsigned flags))                                    \
+  X(cuEventRecord, (Event, Stream))                                             \
+  X(cuEventSynchronize, (Event))                                                \
+  X(cuEventElapsedTime, (float* milliseconds, Event start, Event end))          \
+  X(cuEventDestroy_v2, (Event))
 
 struct Driver {
 #define NVRAR_CUDA_MEMBER(name, arguments) Result(*name) arguments;
