@@ -51,6 +51,7 @@ missing_packages() {
         ;;
       site)
         lacks_python "$(requirements_environment site "$SITE_REQUIREMENTS")"
+        lacks_tool mvn maven "$MAVEN_OLDEST"
         ;;
       bench)
         command -v python3 > /dev/null || printf '%s\t%s\n' python3 'python3 3.9 or newer'

@@ -129,8 +129,6 @@ fill_nvrar() {
   mkdir -p "$build/lib" "$root"/{examples,integration-tests/soak,tests,native/build/release/{bench,test},native/cmake,ray-plugin,tools}
   for file in "$(packaged_jar "$NVRAR_HOME/$LAUNCHED/target")" "$(packaged_jar "$NVRAR_HOME/integration-tests/soak/target")" \
     "$NVRAR_HOME/$LAUNCHED"/target/lib/*.jar "$work"/jars/*.jar; do
-    # What draws pictures needs the parts of java.desktop that the runtime lacks.
-    [[ "${file##*/}" != @(xchart|batik)-* ]] || continue
     python3 "$HERE/repack.py" "$file" "$build/lib/${file##*/}"
   done
   touch "$build/users" "$build/kernels"

@@ -15,20 +15,17 @@ rank. Checked: two layers and the head against the same in float32, and that all
 
 import argparse
 import contextlib
-import json
 import os
-import signal
-import socket
-import subprocess
+import statistics
 import sys
-import time
 
-# Before PyTorch is imported, in each process: our kernels do not use NVLink multicast, and some hosts do not allow it.
-os.environ.update(NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", NVSHMEM_DISABLE_NVLS="1")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../native/bench"))
 
+import peers  # noqa: E402, before PyTorch
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as functional  # noqa: E402
+from peers import returning  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 EPSILON = 1e-5
@@ -149,19 +146,10 @@ class Step:
 
     def all_reduce(self, name):
         """The buffer of the partial sums, and what returns their sums."""
-        group, ops = dist.group.WORLD.group_name, torch.ops.symm_mem
-        if name == "nccl":
-            return self.plain, returning(self.plain, lambda: dist.all_reduce(self.plain))
-        if name == "one-shot":
-            out = self.summed
-            return self.partial, returning(
-                out, lambda: ops.one_shot_all_reduce_out(self.partial, "sum", group, out)
-            )
-        if name == "two-shot":
-            return self.partial, returning(
-                self.partial, lambda: ops.two_shot_all_reduce_(self.partial, "sum", group)
-            )
-        return self.plain, returning(self.plain, lambda: None)
+        if name == "none":
+            return self.plain, returning(self.plain, lambda: None)
+        partial = self.plain if name == "nccl" else self.partial
+        return partial, peers.all_reduce(name, partial, self.summed)
 
     def run(self, name, layers):
         m = self.model
@@ -246,36 +234,14 @@ class Step:
         return product(norm(x, m.norm), m.head)
 
 
-def returning(result, call):
-    def run():
-        call()
-        return result
-
-    return run
-
-
 class Bench:
     def __init__(self, model):
-        self.model, self.options, self.cells = model, model.options, []
-
-    def slowest(self, values):
-        """Of the ranks, for each value."""
-        values = torch.tensor(values, dtype=torch.float64, device=self.model.device)
-        dist.all_reduce(values, op=dist.ReduceOp.MAX)
-        return values.tolist()
-
-    def together(self):
-        dist.barrier()
-        torch.cuda.synchronize()
+        self.model, self.options, self.lines = model, model.options, []
 
     def symmetric(self, shape, dtype):
         if self.model.world == 1:
             return torch.zeros(shape, dtype=dtype, device=self.model.device)
-        import torch.distributed._symmetric_memory as symmetric_memory
-
-        tensor = symmetric_memory.empty(shape, dtype=dtype, device=self.model.device)
-        symmetric_memory.rendezvous(tensor, dist.group.WORLD.group_name)
-        return tensor.zero_()
+        return peers.symmetric(shape, dtype, self.model.device).zero_()
 
     def capture(self, work):
         stream = torch.cuda.Stream()
@@ -283,7 +249,7 @@ class Bench:
         with torch.cuda.stream(stream):
             work()
         stream.synchronize()
-        self.together()
+        peers.meet()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             work()
@@ -292,7 +258,7 @@ class Bench:
 
     def blocks(self, graph, replays, count):
         """Milliseconds of a replay in each block, on the slowest rank."""
-        self.together()
+        peers.meet()
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
         for begin, end in events:
             graph.replay()
@@ -301,7 +267,7 @@ class Bench:
                 graph.replay()
             end.record()
         torch.cuda.synchronize()
-        return self.slowest([begin.elapsed_time(end) / replays for begin, end in events])
+        return peers.slowest([begin.elapsed_time(end) / replays for begin, end in events], self.model.device)
 
     def fastest_attention(self, step):
         m, times = self.model, {}
@@ -322,7 +288,7 @@ class Bench:
         """Runs the step as it is, with two layers."""
         step.tokens.copy_(step.first_tokens)
         step.plain.fill_(float("nan"))
-        self.together()
+        peers.meet()
         logits = step.run(name, CHECKED_LAYERS).float()
         errors = torch.stack([(logits - expected).pow(2).sum(), expected.pow(2).sum()])
         dist.all_reduce(errors)
@@ -342,6 +308,7 @@ class Bench:
         attention, step.attend = self.fastest_attention(step)
         expected = step.reference(CHECKED_LAYERS)
         names = ["nccl", "one-shot", "two-shot", "none"] if self.model.world > 1 else ["none"]
+        lines, without = [], None
         for name in names:
             wrong_on_purpose = name == "none" and self.model.world > 1
             problem = "" if wrong_on_purpose else self.problem(step, name, expected)
@@ -351,68 +318,27 @@ class Bench:
             graph = self.capture(lambda name=name: step.run(name, o.layers))
             step.tokens.copy_(step.first_tokens)
             millis = self.blocks(graph, o.steps, o.warmup + o.repeats)[o.warmup :]
-            problem = problem or self.token_problem(step)
-            self.cells.append(
-                dict(
-                    all_reduce=name,
-                    batch=batch,
-                    context=context,
-                    attention=attention,
-                    step_millis=millis,
-                    problem=problem,
-                )
-            )
             del graph
+            if wrong_on_purpose:
+                without = statistics.median(millis)
+                continue
+            shape = {"name": "decode", "ranks": self.model.world, "batch": batch, "context": context, "all_reduce": name}
+            problem = problem or self.token_problem(step)
+            lines.append(peers.result("decode", peers.version(), shape, "ms", millis, problem=problem, attention=attention))
+        self.lines += [{**line, "without": without} for line in lines]
 
 
-def launch(processes):
-    """This script again for every rank; ends all when one fails, and says how it ended."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = dict(
-        os.environ,
-        WORLD_SIZE=str(processes),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
-        TORCHINDUCTOR_COMPILE_THREADS=str(max(2, (os.cpu_count() or 8) // processes - 2)),
-    )
-    children = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    try:
-        for rank in range(processes):
-            children.append(subprocess.Popen([sys.executable, *sys.argv], env=dict(common, RANK=str(rank))))
-        codes = [None]
-        while None in codes and not any(codes):
-            time.sleep(0.05)
-            codes = [child.poll() for child in children]
-        return next((code for code in codes if code), 0)
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
-
-
-def main():
-    options = parse()
-    if "RANK" not in os.environ:
-        sys.exit(launch(options.ranks))
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = torch.device("cuda", rank)
-    torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+def measure(options, rank, world, device):
     torch._dynamo.config.recompile_limit = 64
     with torch.no_grad():
         bench = Bench(Model(options, rank, world, device))
         for context in options.context:
             for batch in options.batch:
                 bench.run(batch, context)
-    if rank == 0:
-        version = f"PyTorch {torch.__version__}, NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}"
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(dict(version=version, cells=bench.cells), file)
-    dist.destroy_process_group()
+    return bench.lines
 
 
 if __name__ == "__main__":
-    main()
+    given = parse()
+    threads = max(2, (os.cpu_count() or 8) // given.ranks - 2)
+    peers.run(given.ranks, given.json, lambda *rank: measure(given, *rank), TORCHINDUCTOR_COMPILE_THREADS=str(threads))

@@ -1,13 +1,11 @@
 package io.nvrar.examples.llama;
 
+import com.google.gson.JsonObject;
 import io.nvrar.Backend;
 import io.nvrar.CollectiveException;
 import io.nvrar.examples.cluster.RayCluster;
 import io.nvrar.examples.llama.bench.BenchCell;
-import io.nvrar.examples.llama.bench.BenchReport;
-import io.nvrar.examples.llama.bench.BenchRow;
-import io.nvrar.examples.llama.bench.CellByCell;
-import io.nvrar.examples.llama.bench.FirstToken;
+import io.nvrar.examples.llama.bench.DecodeResults;
 import io.nvrar.examples.llama.bench.NcclLibrary;
 import io.nvrar.examples.llama.bench.RankTimes;
 import io.nvrar.examples.llama.bench.StepFloor;
@@ -21,13 +19,15 @@ import io.nvrar.examples.llama.weights.RankTensors;
 import io.nvrar.examples.llama.weights.Shard;
 import io.nvrar.examples.llama.weights.TensorSource;
 import io.nvrar.tools.NvrarCommand;
-import io.nvrar.tools.bench.results.MarkedPage;
+import io.nvrar.tools.bench.results.Report;
+import io.nvrar.tools.bench.results.ResultLine;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -67,51 +67,55 @@ public final class DecodeBenchCommand implements NvrarCommand {
   @Mixin private PrefillOptions prefill = new PrefillOptions();
   @Spec private @Nullable CommandSpec spec;
 
-  /** The report of the cells that are finished. */
-  private @Nullable BenchReport kept;
-
   @Override
   public Integer call() throws IOException, InterruptedException {
     options.check();
     prefill.check();
+    Report report = new Report(Path.of(System.getProperty("nvrar.home", ".")), out(), err());
     Path from = options.from();
     if (from != null) {
-      return ended(BenchReport.read(from), true);
+      return report.ofFile(options.reports(), from);
     }
     ModelSource source = options.source();
     LlamaConfig config = source.config();
     options.check(config);
     DecodeCommand.check(source, config, options.ranks());
-    BenchReport report;
+    JsonObject run = ResultLine.ofRun("", command(), Map.of());
+    List<JsonObject> planned = new ArrayList<>(List.of(run));
+    options.cells().forEach(cell -> planned.add(DecodeResults.planned(cell, options.ranks())));
+    report.check(options.reports(), planned);
+    DecodeResults results =
+        new DecodeResults(run, lines -> report.ofLines(with(options.files(), "--quiet"), lines));
     try {
-      BenchReport ours = measured(source, config);
-      report = options.withTorch() ? besideTorch(ours, config) : ours;
+      measure(results, source, config);
+      if (options.withTorch()) {
+        besideTorch(results, report, config);
+      }
     } catch (IOException | RuntimeException e) {
       // Such as that the actors' group cannot be closed: the finished cells are right.
-      if (kept != null) {
-        kept.print(out());
+      if (!results.isEmpty()) {
+        print(results, report);
       }
       throw e;
     }
-    return ended(report, false);
+    return report.ofLines(options.reports(), results.lines());
   }
 
-  private int ended(BenchReport report, boolean write) throws IOException {
-    if (write) {
-      write(report);
-    }
-    report.print(out());
-    if (!report.problem().isEmpty()) {
-      throw new CollectiveException(report.problem());
-    }
-    Path plots = options.plots();
-    if (plots != null) {
-      report.draw(plots);
-    }
-    return 0;
+  private static List<String> with(List<String> arguments, String argument) {
+    arguments.add(argument);
+    return arguments;
   }
 
-  private BenchReport measured(ModelSource source, LlamaConfig config)
+  private static void print(DecodeResults results, Report report)
+      throws IOException, InterruptedException {
+    try {
+      report.ofLines(List.of(), results.lines());
+    } catch (CollectiveException e) {
+      // What is wrong is in the table, and said at the end.
+    }
+  }
+
+  private void measure(DecodeResults results, ModelSource source, LlamaConfig config)
       throws IOException, InterruptedException {
     List<int[]> capacities = new ArrayList<>();
     options.prompts().forEach(tokens -> capacities.add(new int[] {tokens}));
@@ -122,17 +126,17 @@ public final class DecodeBenchCommand implements NvrarCommand {
       ActorPlaces places =
           ActorPlaces.choose(Backend.CUDA, options.ranks(), options.nodes(), config);
       try (DecodeSession session = DecodeSession.open(places, HEAP, load)) {
-        return measured(session, load, config);
+        measure(results, session, load, config);
       }
     }
   }
 
-  private BenchReport measured(DecodeSession session, LoadRequest load, LlamaConfig config)
+  private void measure(
+      DecodeResults results, DecodeSession session, LoadRequest load, LlamaConfig config)
       throws IOException, InterruptedException {
     ModelSource source = load.model();
     int ranks = session.places().ranks();
     long bytes = DecodeCommand.bytes(source, config, ranks);
-    String gpu = session.gpuModel();
     Double given = options.bandwidth();
     double bandwidth = given == null ? session.readBandwidth() : given;
     long begin = System.nanoTime();
@@ -142,67 +146,59 @@ public final class DecodeBenchCommand implements NvrarCommand {
     }
     double loadSeconds = (System.nanoTime() - begin) / GIGA;
     boolean fast = session.isFast();
+    JsonObject decode = new JsonObject();
+    decode.addProperty("model", source.toString());
+    decode.addProperty("ranks", ranks);
+    decode.addProperty("kernels", fast ? "fast" : "plain");
+    decode.addProperty("weight_bytes", bytes);
+    decode.addProperty("load_seconds", loadSeconds);
+    decode.addProperty("bandwidth", bandwidth);
+    decode.addProperty("is_bandwidth_measured", given == null);
+    results.lines().get(0).addProperty("machine", session.gpuModel());
+    results.lines().get(0).add("decode", decode);
+    addFirstTokens(results, session);
     FloatFormat matrices = matrices(source, config);
-    BenchReport begun =
-        new BenchReport(
-            command(commandSpec().commandLine().getParseResult().originalArgs()),
-            source.toString(),
-            gpu,
-            ranks,
-            fast ? "fast" : "plain",
-            bytes,
-            loadSeconds,
-            bandwidth,
-            given == null,
-            firstTokens(session),
-            List.of(),
-            List.of());
-    BenchReport report =
-        new CellByCell(BenchRow.NVRAR, false, this::write)
-            .measure(
-                begun,
-                options.cells(),
-                cell -> {
-                  StepFloor floor = StepFloor.of(config, ranks, cell, matrices, fast, bandwidth);
-                  List<BenchRow> rows = new ArrayList<>();
-                  for (String whose : options.allReduces()) {
-                    List<RankTimes> times =
-                        whose.equals(BenchRow.NCCL)
-                            ? session.measureWithNccl(cell, nccl())
-                            : session.measure(cell);
-                    rows.add(said(BenchRow.of(cell, whose, times, floor)));
-                  }
-                  BenchCell drawing = options.drawing(cell);
-                  if (drawing != null) {
-                    List<RankTimes> times = session.measure(drawing);
-                    rows.add(said(BenchRow.of(cell, BenchRow.NVRAR, times, floor).ofDrawing()));
-                  }
-                  return rows;
-                });
-    return profiled(session, report);
+    results.measure(
+        DecodeResults.NVRAR,
+        false,
+        options.cells(),
+        cell -> {
+          StepFloor floor = StepFloor.of(config, ranks, cell, matrices, fast, bandwidth);
+          List<JsonObject> lines = new ArrayList<>();
+          for (String whose : options.allReduces()) {
+            List<RankTimes> times =
+                whose.equals(DecodeResults.NCCL)
+                    ? session.measureWithNccl(cell, nccl())
+                    : session.measure(cell);
+            lines.add(said(cell, whose, DecodeResults.line(cell, whose, times, floor)));
+          }
+          BenchCell drawing = options.drawing(cell);
+          if (drawing != null) {
+            String whose = DecodeResults.DRAWING;
+            List<RankTimes> times = session.measure(drawing);
+            lines.add(said(cell, whose, DecodeResults.line(cell, whose, times, floor)));
+          }
+          return lines;
+        });
+    profile(results, session);
   }
 
-  private List<FirstToken> firstTokens(DecodeSession session) {
-    List<FirstToken> firstTokens = new ArrayList<>();
+  private void addFirstTokens(DecodeResults results, DecodeSession session) {
     for (int tokens : options.prompts()) {
       for (Prefill.Choice choice : prefill.choices()) {
         boolean bySlices = choice == Prefill.Choice.SLICES;
-        FirstToken first =
-            new FirstToken(
-                bySlices ? choice.label() : session.prefill(),
-                tokens,
-                session.firstTokenSeconds(tokens, bySlices));
+        String by = bySlices ? choice.label() : session.prefill();
+        double millis = session.firstTokenSeconds(tokens, bySlices) * MILLIS;
+        results.addFirstToken(tokens, by, millis);
         err()
             .printf(
                 Locale.ROOT,
                 "Prompt of %d, prefill by %s: the first token after %.1f ms.%n",
-                first.promptTokens(),
-                first.prefill(),
-                first.seconds() * MILLIS);
-        firstTokens.add(first);
+                tokens,
+                by,
+                millis);
       }
     }
-    return firstTokens;
   }
 
   private String nccl() throws InterruptedException {
@@ -210,61 +206,67 @@ public final class DecodeBenchCommand implements NvrarCommand {
     return named == null ? NcclLibrary.find() : named;
   }
 
-  private BenchRow said(BenchRow row) {
+  private JsonObject said(BenchCell cell, String whose, JsonObject line) {
     err()
         .printf(
             Locale.ROOT,
             "Batch %d, context %d, all-reduces of %s: %.3f ms.%n",
-            row.batch(),
-            row.context(),
-            row.allReduce(),
-            row.millis());
-    return row;
+            cell.batch(),
+            cell.context(),
+            whose,
+            millis(line));
+    return line;
   }
 
-  private BenchReport profiled(DecodeSession session, BenchReport report)
+  private static double millis(JsonObject line) {
+    return line.get("median").getAsDouble();
+  }
+
+  private void profile(DecodeResults results, DecodeSession session)
       throws IOException, InterruptedException {
     Path file = options.profile();
-    if (file == null || !report.failures().isEmpty()) {
-      return report;
+    if (file == null || results.hasFailed()) {
+      return;
     }
-    double millis = report.results().get(0).millis();
-    return new CellByCell(BenchRow.NVRAR + "'s profile", false, this::write)
-        .measure(
-            report,
-            options.cells().subList(0, 1),
-            cell -> {
-              StepProfile profile = new StepProfile(cell, millis, session.trace(cell));
-              profile.write(file);
-              err().println(profile.sentence());
-              return List.of();
-            });
+    List<BenchCell> first = options.cells().subList(0, 1);
+    double millis = millis(results.oursOf(first.get(0)).orElseThrow());
+    results.measure(
+        DecodeResults.NVRAR + "'s profile",
+        false,
+        first,
+        cell -> {
+          StepProfile profile = new StepProfile(cell, millis, session.trace(cell));
+          profile.write(file);
+          err().println(profile.sentence());
+          return List.of();
+        });
   }
 
   // On the same GPUs, once the actors have left them.
-  private BenchReport besideTorch(BenchReport ours, LlamaConfig config)
+  private void besideTorch(DecodeResults results, Report report, LlamaConfig config)
       throws IOException, InterruptedException {
     Path home = Path.of(System.getProperty("nvrar.home", "."));
+    List<BenchCell> cells =
+        options.cells().stream().filter(cell -> results.oursOf(cell).isPresent()).toList();
+    if (cells.isEmpty()) {
+      return;
+    }
+    int ranks = results.lines().get(0).getAsJsonObject("decode").get("ranks").getAsInt();
     String problem =
         options.nodes() > 1
             ? "which is measured on one node"
-            : TorchDecode.problem(home, config, ours.ranks());
+            : TorchDecode.problem(home, config, ranks);
     if (!problem.isEmpty()) {
       err().println("nvrar: left out: PyTorch, " + problem);
-      return ours;
+      return;
     }
-    List<BenchCell> cells =
-        options.cells().stream().filter(cell -> ours.rowOf(cell).isPresent()).toList();
-    if (cells.isEmpty()) {
-      return ours;
-    }
-    ours.print(out());
+    print(results, report);
     err().println("nvrar: now the same by PyTorch, which compiles for minutes");
-    return new CellByCell("PyTorch", true, this::write)
-        .measure(
-            ours,
-            cells,
-            cell -> TorchDecode.measure(home, config, cell, ours.rowOf(cell).orElseThrow()));
+    results.measure(
+        "PyTorch",
+        true,
+        cells,
+        cell -> TorchDecode.measure(home, config, cell, ranks, results.oursOf(cell).orElseThrow()));
   }
 
   private static FloatFormat matrices(ModelSource source, LlamaConfig config) {
@@ -273,20 +275,8 @@ public final class DecodeBenchCommand implements NvrarCommand {
     }
   }
 
-  private void write(BenchReport report) throws IOException {
-    kept = report;
-    Path json = options.json();
-    if (json != null) {
-      report.writeJson(json);
-    }
-    Path csv = options.csv();
-    if (csv != null) {
-      report.writeCsv(csv);
-    }
-    MarkedPage page = options.document();
-    if (page != null) {
-      page.write(report.markdown());
-    }
+  private String command() {
+    return command(commandSpec().commandLine().getParseResult().originalArgs());
   }
 
   /**

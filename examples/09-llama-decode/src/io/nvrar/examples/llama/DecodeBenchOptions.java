@@ -2,7 +2,7 @@ package io.nvrar.examples.llama;
 
 import io.nvrar.TopK;
 import io.nvrar.examples.llama.bench.BenchCell;
-import io.nvrar.examples.llama.bench.BenchRow;
+import io.nvrar.examples.llama.bench.DecodeResults;
 import io.nvrar.examples.llama.generate.Sampling;
 import io.nvrar.examples.llama.weights.LlamaConfig;
 import io.nvrar.examples.llama.weights.ModelException;
@@ -10,8 +10,6 @@ import io.nvrar.examples.llama.weights.ModelShape;
 import io.nvrar.examples.llama.weights.ModelSource;
 import io.nvrar.examples.llama.weights.RandomModel;
 import io.nvrar.standalone.Groups;
-import io.nvrar.tools.bench.plots.PlotDirectory;
-import io.nvrar.tools.bench.results.MarkedPage;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,10 +26,6 @@ import picocli.CommandLine.Option;
 
 /** The options of {@link DecodeBenchCommand}. */
 final class DecodeBenchOptions {
-  private static final String PAGE_BEGIN =
-      "<!-- decode results: written by bin/nvrar decode-bench --document -->";
-  private static final String PAGE_END = "<!-- end of decode results -->";
-
   private static final int MAX_BATCH = 64;
   private static final int MAX_BLOCKS = 10_000;
 
@@ -96,7 +90,7 @@ final class DecodeBenchOptions {
       names = "--all-reduce",
       split = ",",
       paramLabel = "WHOSE",
-      defaultValue = BenchRow.NVRAR,
+      defaultValue = DecodeResults.NVRAR,
       description =
           "Whose all-reduces our steps have: nvrar, nccl or both in turn (default:"
               + " ${DEFAULT-VALUE}). Behind NCCL's a kernel of its own adds and normalises.")
@@ -182,7 +176,7 @@ final class DecodeBenchOptions {
   @Option(names = "--csv", paramLabel = "FILE", description = "Also the table as CSV.")
   private @Nullable Path csv;
 
-  @Option(names = "--json", paramLabel = "FILE", description = "Also all as JSON.")
+  @Option(names = "--json", paramLabel = "FILE", description = "Also all as lines of JSON.")
   private @Nullable Path json;
 
   @Option(
@@ -235,14 +229,14 @@ final class DecodeBenchOptions {
     requireDifferent("--prompt-tokens", prompts);
     requireDifferent("--all-reduce", allReduces);
     for (String whose : allReduces) {
-      if (!whose.equals(BenchRow.NVRAR) && !whose.equals(BenchRow.NCCL)) {
+      if (!whose.equals(DecodeResults.NVRAR) && !whose.equals(DecodeResults.NCCL)) {
         throw new ModelException(
             String.format(
                 Locale.ROOT,
                 "--all-reduce is %s, and must be %s or %s.",
                 whose,
-                BenchRow.NVRAR,
-                BenchRow.NCCL));
+                DecodeResults.NVRAR,
+                DecodeResults.NCCL));
       }
     }
     if (temperature == 0 && (topK != 0 || topP != 1)) {
@@ -254,7 +248,7 @@ final class DecodeBenchOptions {
       throw new ModelException(
           "--top-k is " + topK + ", and steps that feed themselves look at " + TopK.MAX_K + ".");
     }
-    if (nccl != null && !allReduces.contains(BenchRow.NCCL)) {
+    if (nccl != null && !allReduces.contains(DecodeResults.NCCL)) {
       throw new ModelException("--nccl is only for --all-reduce nccl.");
     }
     batches.forEach(batch -> require("--batch", batch, 1, MAX_BATCH));
@@ -282,12 +276,6 @@ final class DecodeBenchOptions {
       if (directory == null || !Files.isDirectory(directory)) {
         throw new ModelException("There is no directory for " + file + ".");
       }
-    }
-    if (document != null) {
-      page(document).check();
-    }
-    if (plots != null) {
-      PlotDirectory.check(plots);
     }
     if (from != null && profile != null) {
       throw new ModelException("--from measures nothing, and --profile is a measurement.");
@@ -361,33 +349,35 @@ final class DecodeBenchOptions {
     return address;
   }
 
-  @Nullable Path csv() {
-    return csv;
+  /** The options for the program that reports, of the files that are written after each cell. */
+  List<String> files() {
+    List<String> arguments = new ArrayList<>();
+    add(arguments, "--csv", csv);
+    add(arguments, "--json", json);
+    add(arguments, "--document", document);
+    return arguments;
   }
 
-  @Nullable Path json() {
-    return json;
+  /** The options for the program that reports. */
+  List<String> reports() {
+    List<String> arguments = files();
+    add(arguments, "--plots", plots);
+    return arguments;
+  }
+
+  private static void add(List<String> arguments, String option, @Nullable Path value) {
+    if (value != null) {
+      arguments.addAll(List.of(option, value.toString()));
+    }
   }
 
   @Nullable Path profile() {
     return profile;
   }
 
-  @Nullable Path plots() {
-    return plots;
-  }
-
   /** The report of an earlier run; null to measure. */
   @Nullable Path from() {
     return from;
-  }
-
-  @Nullable MarkedPage document() {
-    return document == null ? null : page(document);
-  }
-
-  private static MarkedPage page(Path file) {
-    return new MarkedPage(file, PAGE_BEGIN, PAGE_END);
   }
 
   private static void require(String option, int value, int least, int most) {

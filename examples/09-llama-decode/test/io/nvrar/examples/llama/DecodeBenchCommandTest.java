@@ -2,11 +2,14 @@ package io.nvrar.examples.llama;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.nvrar.examples.llama.bench.DecodeResultsTest;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -16,6 +19,16 @@ import picocli.CommandLine;
 final class DecodeBenchCommandTest {
   private final StringWriter out = new StringWriter();
   private final StringWriter err = new StringWriter();
+
+  @BeforeAll
+  static void theReportIsInTheCheckout() {
+    System.setProperty("nvrar.home", DecodeResultsTest.checkout().toString());
+  }
+
+  @AfterAll
+  static void restore() {
+    System.clearProperty("nvrar.home");
+  }
 
   private int run(String... arguments) {
     return new CommandLine(new DecodeBenchCommand())
@@ -85,7 +98,7 @@ final class DecodeBenchCommandTest {
   @Test
   void aPageWithoutAPlaceForTheResultsIsRefused(@TempDir Path directory) throws Exception {
     Path page = Files.writeString(directory.resolve("page.md"), "# Text\n");
-    assertThat(run("--document", page.toString())).isEqualTo(1);
+    assertThat(run("--ranks", "2", "--document", page.toString())).isEqualTo(1);
     assertThat(err.toString())
         .contains("has no place for the results", "decode-bench --document -->");
   }

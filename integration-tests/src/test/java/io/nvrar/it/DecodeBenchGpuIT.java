@@ -12,10 +12,12 @@ import io.nvrar.it.cluster.RayCluster;
 import io.nvrar.it.drivers.DriverFiles;
 import io.nvrar.support.ChildJvm;
 import io.nvrar.tools.Main;
+import io.nvrar.tools.bench.results.ResultLine;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Set;
 import org.junit.jupiter.api.io.TempDir;
@@ -87,24 +89,25 @@ class DecodeBenchGpuIT {
       assertThat(jvm.exitCode()).isZero();
       DriverFiles.delete(leftByDriver);
     }
-    JsonObject report = JsonParser.parseString(Files.readString(json)).getAsJsonObject();
-    JsonArray rows = report.getAsJsonArray("results");
-    assertThat(rows).hasSize(2);
-    for (JsonElement element : rows) {
-      JsonObject row = element.getAsJsonObject();
-      assertThat(row.get("problem").getAsString()).isEmpty();
-      assertThat(row.get("ranks").getAsInt()).isEqualTo(ranks);
-      assertThat(row.get("millis").getAsDouble()).isBetween(0.005, 100.0);
-      assertThat(row.get("percent_of_floor").getAsDouble()).isBetween(0.0, 100.0);
-      assertThat(row.get("without_millis").isJsonNull()).isEqualTo(ranks == 1);
+    List<JsonObject> lines = ResultLine.read(Files.readAllLines(json));
+    List<JsonObject> steps =
+        lines.stream().filter(line -> line.get("kind").getAsString().equals("decode")).toList();
+    assertThat(steps).hasSize(2);
+    for (JsonObject step : steps) {
+      double millis = step.get("median").getAsDouble();
+      assertThat(step.get("problem").getAsString()).isEmpty();
+      assertThat(step.getAsJsonObject("shape").get("ranks").getAsInt()).isEqualTo(ranks);
+      assertThat(millis).isBetween(0.005, 100.0);
+      assertThat(step.get("floor").getAsDouble()).isBetween(0.0, millis);
+      assertThat(step.get("without").isJsonNull()).isEqualTo(ranks == 1);
       if (ranks > 1) {
         // Each step has five all-reduces, which take microseconds.
-        assertThat(row.get("without_millis").getAsDouble())
-            .isBetween(0.005, row.get("millis").getAsDouble() - 0.005);
+        assertThat(step.get("without").getAsDouble()).isBetween(0.005, millis - 0.005);
       }
     }
     // No GPU reads 0.2 or 20 TB/s.
-    assertThat(report.get("bandwidth").getAsDouble()).isBetween(0.2e12, 20e12);
+    assertThat(lines.get(0).getAsJsonObject("decode").get("bandwidth").getAsDouble())
+        .isBetween(0.2e12, 20e12);
     assertIsInOrder(trace, ranks);
   }
 

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** JVMs with the tests' class path. */
 public final class ForkedJvm {
@@ -18,7 +19,12 @@ public final class ForkedJvm {
    */
   public static ChildJvm driver(RayCluster cluster, String... command) throws IOException {
     return jvm(command)
-        .options(cluster.driverProperties().stream().map(property -> "-D" + property).toList())
+        .options(
+            Stream.concat(
+                    Stream.of("nvrar.home=" + System.getProperty("nvrar.home")),
+                    cluster.driverProperties().stream())
+                .map(property -> "-D" + property)
+                .toList())
         .classPath(RayCluster.classPath())
         .start();
   }
