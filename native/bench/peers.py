@@ -1,4 +1,4 @@
-"""The ranks of NCCL and PyTorch: their processes, barrier, collective helpers and lines of results, for every loop that times these.
+"""The harness for NCCL and PyTorch: processes, barrier, collective helpers and lines of results.
 
 A loop imports this module before PyTorch, and gives `run` the function that each rank calls. README.md says what is in a line.
 """
@@ -124,13 +124,13 @@ class Barrier:
 
 
 def meet():
-    """Collective: waits for all ranks, and for what they have enqueued."""
+    """Collective: waits for all ranks and their enqueued work."""
     dist.barrier()
     torch.cuda.synchronize()
 
 
 def slowest(values, device):
-    """Collective: of the ranks the slowest, for each value."""
+    """Collective: the slowest rank's value, for each value."""
     values = torch.tensor(values, device=device)
     dist.all_reduce(values, op=dist.ReduceOp.MAX)
     return values.tolist()

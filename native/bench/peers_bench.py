@@ -3,8 +3,8 @@
 peers_bench.py --json FILE --processes P [--collective NAME --min BYTES --max BYTES --factor N --type NAME --iters N --repeats N
     --warmup N --mode NAMES --fused 0|1 --form NAME --hidden N --rows N,...]
 
-`bin/nvrar bench --backend cuda` starts it. It starts a process for each rank, takes the options of nvrar_bench, does without those that say nothing to it, and writes
-the same lines. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
+`bin/nvrar bench --backend cuda` starts it. It takes the options of nvrar_bench, ignores those that only nvrar_bench has, starts a process
+for each rank, and writes the same lines. A batch is a CUDA graph of back-to-back calls, or the calls themselves, behind a spin barrier in shared host memory; its
 figure is that of the slowest rank, a cell the median of its batches. Then each is called once more with fresh data, every element of
 which is compared on every rank. peers_plan.py says what is measured, and how often. Behind the all-reduces of --fused 1 comes a
 kernel of peers_fusion.py in the same stream or graph.

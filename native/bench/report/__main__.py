@@ -21,7 +21,7 @@ from results import Problem, parse, read
 # Exit codes: something is wrong or was not measured; ours have become slower. 1: the report failed.
 WRONG, SLOWER = 3, 4
 
-# Where results stand on a page.
+# The lines of a page between which results stand.
 MARKS = {
     "cpu": ("<!-- results: written by bin/nvrar bench --document -->", "<!-- end of results -->"),
     "hosts": ("<!-- hosts results: written by bin/nvrar bench --hosts N --document -->", "<!-- end of hosts results -->"),
@@ -135,7 +135,7 @@ def markdown(run):
 
 
 def check(options, run):
-    """That the files can be written, and that the baseline is of the same; before a measurement, which takes minutes."""
+    """Checks the files and the baseline, because a measurement takes minutes."""
     for option, file in (("--csv", options.csv), ("--json", options.json)):
         if file:
             check_file(option, file)

@@ -1,4 +1,4 @@
-"""The comparison of a run with an earlier one, cell by cell; not of the costs of groups, nor of times of 0."""
+"""The comparison of a run with an earlier one, cell by cell. Costs of groups and times of 0 are left out."""
 
 from statistics import median
 
@@ -9,7 +9,7 @@ COMPARED = ("collective", "fused", "decode")
 
 
 def check(file, before, run):
-    """That the earlier run has some of what is measured: the same calls among the same ranks, at any size and in any mode."""
+    """Checks that the earlier run has the same calls among the same ranks, at any size and in any mode."""
     def calls(cell):
         return cell.kind, [cell.shape.get(name) for name in ("name", "processes", "ranks", "hosts", "links", "backend", "type")]
 
@@ -27,8 +27,8 @@ class Series:
 
     def slower(self, part):
         """
-        How it is slower, as a clause; empty if it is not, or not ours. One size counts if even its fastest batch took longer than the
-        slowest of the earlier run.
+        A clause that says how the series is slower; empty if it is not, or if the library is not ours. A single size counts only if its
+        fastest batch took longer than the slowest batch of the earlier run.
         """
         if not self.any.is_ours:
             return ""

@@ -1,6 +1,6 @@
 """
-Pictures of results. For each table of collectives, and each mode of it on GPUs: the time, the bus bandwidth, and how many times as fast as
-the fastest peer ours are; on the CPU not of calls in place. For each context of decode steps: their time by batch, beside the floor.
+Pictures of results. Each table of collectives has three for each mode: time, bus bandwidth, and speed-up over the fastest peer. Calls in
+place on the CPU are not drawn. Each context of decode steps has one picture: time by batch, beside the floor.
 """
 
 import base64
@@ -75,7 +75,7 @@ def bandwidth(cell):
 
 
 def shown(points):
-    """What has a place on logarithmic axes."""
+    """The points that fit on logarithmic axes, ascending."""
     return sorted(point for point in points if min(point) > 0)
 
 
@@ -104,7 +104,7 @@ def of_decode(run):
 
 
 def check(directory):
-    """Before a measurement, which takes minutes: that pictures can be drawn, and the directory written or made. Makes nothing."""
+    """Checks that pictures can be drawn and the directory be written. Makes nothing."""
     there = os.path.abspath(directory)
     while not os.path.lexists(there):
         there = os.path.dirname(there)
@@ -150,7 +150,7 @@ def draw(plot, path):
     if plot.unit.startswith("times"):
         axes.axhline(1, color="black", linewidth=0.8)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_text(size)))
-    # Few decades have too few ticks without those between.
+    # Axes of one or two decades need ticks between powers of 10.
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())

@@ -10,7 +10,7 @@ OURS = ("c++", "java", "nvrar")
 BASELINE_KERNELS = ("c++-apart", "study")
 LIBRARIES = ("c++", "c++-apart", "study", "java", "nvrar", "open-mpi", "nccl", "torch-one-shot", "torch-two-shot",
              "torch-reduce-scatter", "torch-low-contention")
-# By what results of one series differ.
+# The field of the shape by which the results of a series differ.
 SIZE = {"collective": "bytes", "fused": "bytes", "decode": "batch"}
 SIZES = {"bytes", "count", "batch"}
 # What the shape of a kind of result must have.
@@ -81,7 +81,7 @@ class Cell:
         return part if self.name in ("all-gather", "reduce-scatter", "all-to-all") else 1
 
     def series(self):
-        """What the sizes of a series have in common."""
+        """The key that all sizes of a series share."""
         shape = tuple(sorted((name, value) for name, value in self.shape.items() if name not in SIZES))
         return self.kind, self.library, shape
 
@@ -93,7 +93,7 @@ class Cell:
 
 @dataclass
 class Run:
-    """The results of a command: the line about the run, one cell for each measurement, and what was not measured."""
+    """The results of a command: the line about the run, one cell for each measurement, and the failures."""
 
     about: dict
     cells: list
@@ -165,7 +165,7 @@ def refuse(constant):
 
 
 def printable(value):
-    """The same without control characters, because it is printed to a terminal."""
+    """The value without control characters, because it is printed to a terminal."""
     if isinstance(value, dict):
         return {printable(name): printable(one) for name, one in value.items()}
     if isinstance(value, str):

@@ -4,7 +4,7 @@ from statistics import median
 
 from results import OURS, order
 
-# Up to the first size the cost of a call dominates; between the other two the target is to be level with Open MPI.
+# Up to SMALL the cost of a call dominates. From LEVEL_LEAST to LEVEL_MOST the target is Open MPI's time.
 SMALL, LEVEL_LEAST, LEVEL_MOST = 1 << 10, 1 << 10, 1 << 20
 MODES = ("graph", "eager", "graph-compute", "eager-compute", "graph-cold")
 
@@ -26,7 +26,7 @@ class Part:
         return f"{self.any.name}, {shape['type']}{op}, {count} {ranks}{hosts}{nodes}{links}"
 
     def find(self, library, size, mode="calls", placement="out"):
-        """On GPUs there is one placement, which of NCCL is in place."""
+        """A GPU has one placement of each call, which for NCCL is in place."""
         for cell in self.cells:
             if (cell.library, cell.size, cell.shape["mode"]) == (library, size, mode) and (
                     self.any.on_gpu or cell.shape["placement"] == placement):
@@ -38,7 +38,7 @@ class Part:
         return cell and cell.median
 
     def compared(self, compare, one, other, mode="calls", ratio=True):
-        """By size, of the sizes that both have; a ratio only of times that are not 0."""
+        """Compares two libraries at every size that both have. Ratios skip times of 0."""
         values = {}
         for size in self.sizes:
             ours, theirs = self.time(one, size, mode), self.time(other, size, mode)
@@ -142,7 +142,7 @@ def cpu_text(part):
 
 
 def targets(values, text, limit, beyond, digits=2):
-    """A sentence with the least and the most of the values, and the sizes beyond the target; none without values."""
+    """A sentence with the range of the values and the sizes that miss the target. No values, no sentence."""
     if not values:
         return []
     missed = ", ".join(f"{size} B ({value:.2f})" for size, value in values.items() if beyond(size, value))
@@ -228,7 +228,7 @@ def decode_tables(run):
 
 
 def derived(cell):
-    """Of a decode step: what the table has besides its times, under the names of the CSV file."""
+    """The derived columns of a decode step, named as in the CSV file."""
     floor, without = cell.more.get("floor", 0), cell.more.get("without")
     return {
         "tokens_per_second": cell.size * 1e3 / cell.median, "floor_millis": floor,
@@ -268,7 +268,7 @@ def failure_sentence(failure):
 
 
 def problem(run):
-    """What is wrong or was not measured, as a sentence; empty if nothing is."""
+    """A sentence that names a wrong or missing result; empty if there is none."""
     if run.failures:
         return failure_sentence(run.failures[0])
     for cell in run.of("decode"):

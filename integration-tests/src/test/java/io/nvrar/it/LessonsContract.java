@@ -149,14 +149,12 @@ abstract class LessonsContract {
     assertThat(lines).hasSize(ranks).allMatch(printed -> line.matcher(printed).matches());
   }
 
-  /**
-   * It compares residuals exactly. It refuses before it looks for a cluster: there is none there.
-   */
+  /** The lesson compares residuals exactly. */
   @Test
-  void graphRefusesMoreCallsThanFloat32AddsExactly() throws Exception {
+  void graphRefusesMoreCallsThanFloat32AddsExactly(RayCluster cluster) throws Exception {
     int largestSum = IntStream.range(0, Groups.MAX_NODE_SIZE).map(rank -> rank + 8).sum();
     int most = (1 << 24) / largestSum;
-    try (ChildJvm jvm = plain("graph", "--address", "127.0.0.1:1", "--calls", "" + (most + 1))) {
+    try (ChildJvm jvm = driver(cluster, "graph", "--calls", "" + (most + 1))) {
       assertThat(jvm.awaitLine("nvrar: "))
           .isEqualTo(
               String.format(

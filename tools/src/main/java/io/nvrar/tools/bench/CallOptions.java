@@ -71,7 +71,7 @@ final class CallOptions {
     return onGpu ? DataType.BFLOAT16 : DataType.FLOAT32;
   }
 
-  /** Whether they are those of which there are fused ones. */
+  /** Whether the selected collective has a fused form. */
   boolean isPlainAllReduce() {
     return !all && collectives.equals(List.of(TimedCollective.ALL_REDUCE)) && op == ReduceOp.SUM;
   }

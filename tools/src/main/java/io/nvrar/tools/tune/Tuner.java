@@ -175,7 +175,7 @@ final class Tuner {
     return List.copyOf(kept);
   }
 
-  /** Of those that are as simple, the winner of the size before gives fewer rules. */
+  /** Among equally simple candidates, the previous size's winner gives fewer rules. */
   private Found found(long bytes, @Nullable Measured before) throws IOException {
     List<Measured> wrongOnes = wrong.getOrDefault(bytes, List.of());
     List<Measured> ranking =

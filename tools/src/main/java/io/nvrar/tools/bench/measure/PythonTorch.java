@@ -34,7 +34,7 @@ public final class PythonTorch {
       return "there is no python3 here";
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      return "it could not be asked for";
+      return "python3 was interrupted while it looked for PyTorch";
     }
   }
 
