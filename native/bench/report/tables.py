@@ -172,7 +172,7 @@ def gpu_sentences(part):
     for mode in ("graph", "graph-compute"):
         behind = part.compared(lambda ours, theirs: ours - theirs, "c++", "study", mode, ratio=False)
         sentences += targets(
-            behind, f"C++ against the study's kernels, {mode}: {{}} to {{}} us behind", "at most 0.40 us or 10 %",
+            behind, f"C++ against the baseline kernels, {mode}: {{}} to {{}} us behind", "at most 0.40 us or 10 %",
             lambda size, us, mode=mode: us > max(0.4, part.time("study", size, mode) * 0.1))
     sentences += targets(
         part.compared(lambda ours, apart: apart - ours, "c++", "c++-apart", "graph", ratio=False),

@@ -138,7 +138,7 @@ class TablesTest(unittest.TestCase):
         text = text_of(*GPU)
         self.assertRegex(text, r"4 ranks, graph\nsize \(B\) +c\+\+ us +study us +java us +nccl us .*\n +1024 +2.90 +2.50 +2.93 +29.00 ")
         self.assertIn("\nall-reduce, bfloat16 sum, 4 ranks, eager\n", text)
-        self.assertIn("C++ against the study's kernels, graph: 0.40 to 0.50 us behind; the target, at most 0.40 us or 10 %, is missed at "
+        self.assertIn("C++ against the baseline kernels, graph: 0.40 to 0.50 us behind; the target, at most 0.40 us or 10 %, is missed at "
                       "4096 B (0.50).\nFrom Java a call in a graph takes 1.0 to 5.0 % more than from C++; the target, at most 3 %, is "
                       "missed at 4096 B (5.00).\nFrom Java an eager call takes 2.75 to 2.75 us more than from C++; the target, at most "
                       "2.50 us, is missed at 1024 B (2.75).\nC++ against NCCL in a graph: 0.10 to 0.50 times its time; the target, at "
