@@ -165,6 +165,8 @@ packaged_jar() {
 # Otherwise libraries that an earlier build copied, and that are no longer dependencies, would be published, too.
 forget_libraries() {
   rm -rf "$NVRAR_HOME/$LAUNCHED"/target/{,run/}lib
+  # What the examples had before Llama decode was a module: kernels that would be found before its own.
+  rm -rf "$NVRAR_HOME"/examples/target/{,run/}classes/io/nvrar/examples/llama
 }
 
 # Maven options that skip everything that is not needed at run time.

@@ -55,12 +55,13 @@ def archive(corpus, target):
 
 def pack(directory, path):
     """Equal files give equal bytes on every machine: names are sorted, times left out, and no zlib compresses."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as packed:
+    with zipfile.ZipFile(path + ".new", "w", zipfile.ZIP_STORED) as packed:
         for name in sorted(os.listdir(directory)):
             entry = zipfile.ZipInfo(name)
             entry.external_attr = 0o644 << 16
             with open(os.path.join(directory, name), "rb") as file:
                 packed.writestr(entry, file.read())
+    os.replace(path + ".new", path)
 
 
 def unpack(corpus, target, scratch):

@@ -172,6 +172,12 @@ consumer_tests() {
   JAVA_HOME="$jdk" "${OWN_PYTHON[@]}" python3 "$NVRAR_HOME/integration-tests/consumers/run" "$REPOSITORY" linux-x86_64-cpu "$1/consumers.xml"
 }
 
+# picture_tests DIRECTORY: the report's tests in a Python that draws.
+picture_tests() {
+  ensure_plots --plots || return
+  NVRAR_TEST_PLOTS=1 "$(requirements_environment plots "$PLOTS_REQUIREMENTS")/bin/python" -B "$NVRAR_HOME/native/bench/test/report_test.py"
+}
+
 site_build() {
   site
 }

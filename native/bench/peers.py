@@ -19,7 +19,6 @@ os.environ.update(NCCL_NVLS_ENABLE="0", TORCH_SYMM_MEM_DISABLE_MULTICAST="1", NV
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-import torch.distributed._symmetric_memory as symmetric_memory  # noqa: E402
 
 LINE_BYTES = 64
 LIMIT_S = 120
@@ -138,6 +137,8 @@ def slowest(values, device):
 
 def symmetric(shape, dtype, device):
     """Collective: memory that the other ranks reach."""
+    import torch.distributed._symmetric_memory as symmetric_memory  # older versions lack it, and one rank needs none
+
     tensor = symmetric_memory.empty(shape, dtype=dtype, device=device)
     symmetric_memory.rendezvous(tensor, dist.group.WORLD.group_name)
     return tensor

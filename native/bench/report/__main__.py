@@ -7,6 +7,7 @@ results are of what will be measured, with the shape that is known before; nothi
 
 import argparse
 import csv
+import io
 import json
 import os
 import subprocess
@@ -80,15 +81,18 @@ def check_file(option, file):
 
 def write_file(file, text):
     """All of it or nothing."""
+    new = None
     try:
         descriptor, new = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(file)))
-        with open(descriptor, "w", encoding="utf-8") as out:
+        with open(descriptor, "w", encoding="utf-8", newline="") as out:
             out.write(text)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(new, 0o666 & ~mask)
         os.replace(new, file)
     except OSError as error:
+        if new is not None and os.path.exists(new):
+            os.remove(new)
         raise Problem(f"{file} cannot be written: {error.strerror}") from None
 
 
@@ -114,10 +118,11 @@ def rows(run):
 
 def write_csv(file, run):
     table = list(rows(run))
-    with open(file, "w", encoding="utf-8", newline="") as out:
-        writer = csv.DictWriter(out, table[0].keys() if table else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, table[0].keys() if table else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    write_file(file, out.getvalue())
 
 
 def commit():
@@ -135,7 +140,7 @@ def markdown(run):
 
 
 def check(options, run):
-    """Checks the files and the baseline, because a measurement takes minutes."""
+    """Before a measurement, because that takes minutes. Behind it nothing must keep the results from being printed."""
     for option, file in (("--csv", options.csv), ("--json", options.json)):
         if file:
             check_file(option, file)
@@ -159,18 +164,19 @@ def read_input(file):
 def main():
     options = parsed()
     run = read_input(options.file)
-    check(options, run)
+    if options.check or options.file != "-":
+        check(options, run)
     if options.check:
         return 0
     if options.file == "-":
         run.about.setdefault("commit", commit())
-    before = read(options.baseline) if options.baseline else None
     if not options.quiet:
         if "decode" not in run.about:
             print(run.about["machine"])
         print("\n".join(tables.report(run)))
     if options.json:
         write_file(options.json, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in run.lines))
+    before = read(options.baseline) if options.baseline else None
     if options.csv:
         write_csv(options.csv, run)
     if options.document:

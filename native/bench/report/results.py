@@ -199,8 +199,12 @@ def cell_of(line):
 
 def merge(rounds):
     first = rounds[0]
-    more = {name: max((cell.more.get(name) for cell in rounds), default=None) if name == "device_bytes" else value
-            for name, value in first.more.items()}
+    more = dict(first.more)
+    if "device_bytes" in more:
+        more["device_bytes"] = max(cell.more.get("device_bytes") for cell in rounds)
+    problems = [cell.more["problem"] for cell in rounds if cell.more.get("problem")]
+    if problems:
+        more["problem"] = problems[0]
     return Cell(first.kind, first.library, first.shape, first.unit, median(cell.median for cell in rounds),
                 min(cell.least for cell in rounds), max(cell.most for cell in rounds), first.iterations,
                 sum(cell.repeats for cell in rounds), sum(cell.wrong for cell in rounds), more)

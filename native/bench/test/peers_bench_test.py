@@ -192,7 +192,7 @@ class PeersBenchTest(unittest.TestCase):
         pretend_tensors()
         self.events, self.made = [], {}
         TORCH.empty.side_effect = self.empty
-        self.shared = peers.symmetric_memory.empty.return_value
+        self.shared = peers.torch.distributed._symmetric_memory.empty.return_value
         self.group = TORCH.distributed.group.WORLD.group_name
         bench = self.bench = bench_of(0, 2)
         bench.fill = lambda tensor: self.events.append(("fill", tensor))

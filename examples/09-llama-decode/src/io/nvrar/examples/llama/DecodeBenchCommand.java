@@ -94,7 +94,11 @@ public final class DecodeBenchCommand implements NvrarCommand {
     } catch (IOException | RuntimeException e) {
       // Such as that the actors' group cannot be closed: the finished cells are right.
       if (!results.isEmpty()) {
-        print(results, report);
+        try {
+          print(results, report);
+        } catch (IOException notPrinted) {
+          e.addSuppressed(notPrinted);
+        }
       }
       throw e;
     }
@@ -229,7 +233,7 @@ public final class DecodeBenchCommand implements NvrarCommand {
       return;
     }
     List<BenchCell> first = options.cells().subList(0, 1);
-    double millis = millis(results.oursOf(first.get(0)).orElseThrow());
+    double millis = millis(results.first().orElseThrow());
     results.measure(
         DecodeResults.NVRAR + "'s profile",
         false,

@@ -105,6 +105,13 @@ public final class DecodeResults {
     lines.add(line);
   }
 
+  /** The first step that was measured, whichever all-reduces it had. */
+  public Optional<JsonObject> first() {
+    return lines.stream()
+        .filter(line -> line.get("kind").getAsString().equals("decode"))
+        .findFirst();
+  }
+
   /** Our line of a cell with our all-reduces, if that was measured. */
   public Optional<JsonObject> oursOf(BenchCell cell) {
     JsonObject shape = shape(cell);

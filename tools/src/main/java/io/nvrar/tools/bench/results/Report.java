@@ -123,7 +123,8 @@ public final class Report {
   private int ended(int code, String said) throws IOException {
     List<String> sentences = said.lines().toList();
     if (code == WRONG) {
-      throw new CollectiveException(said.strip());
+      // What matplotlib logs comes before it.
+      throw new CollectiveException(sentences.get(sentences.size() - 1));
     }
     if (code != 0 && code != SLOWER) {
       // The last line of a Python traceback says the most.
