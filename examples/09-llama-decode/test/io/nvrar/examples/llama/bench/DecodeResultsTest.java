@@ -83,6 +83,14 @@ public final class DecodeResultsTest {
   }
 
   @Test
+  void theFirstStepIsThereWhicheverAllReducesItHas() throws Exception {
+    assertThat(results.first()).isEmpty();
+    results.measure("nvrar", false, List.of(CELL), cell -> lines(cell).subList(0, 1));
+    assertThat(results.oursOf(CELL)).isEmpty();
+    assertThat(results.first().orElseThrow().get("median").getAsDouble()).isEqualTo(4);
+  }
+
+  @Test
   void aFailureEndsTheCellsOfOneGroupAndIsSaidOfEach() throws Exception {
     results.measure("nvrar", false, CELLS, failingAt(8, new IllegalStateException("lost")));
     assertThat(kept).containsExactly(1 + 2, 1 + 3, 1 + 4);
