@@ -5,6 +5,6 @@ public class OrdinalProbe implements CollectiveActor {
 
   /** Of its GPU; -1 if Ray gave it none. */
   public int ordinal() {
-    return CurrentActor.gpu().orElse(-1);
+    return ActorGpu.ordinal().orElse(-1);
   }
 }

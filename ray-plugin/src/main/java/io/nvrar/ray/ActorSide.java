@@ -23,7 +23,7 @@ final class ActorSide {
 
   /** An actor without a GPU from Ray must not use one: the GPU may belong to another actor. */
   private static GroupConfig onTheActorsDevice(GroupConfig config) {
-    return config.backend() == Backend.AUTO && CurrentActor.gpu().isEmpty()
+    return config.backend() == Backend.AUTO && ActorGpu.ordinal().isEmpty()
         ? config.toBuilder().backend(Backend.CPU).build()
         : config;
   }
@@ -34,7 +34,7 @@ final class ActorSide {
         CurrentActor.id(),
         name,
         ticket,
-        () -> Groups.joinObserved(GroupTicket.of(ticket), rank, CurrentActor.gpu().orElse(0)));
+        () -> Groups.joinObserved(GroupTicket.of(ticket), rank, ActorGpu.ordinal().orElse(0)));
     return rank;
   }
 

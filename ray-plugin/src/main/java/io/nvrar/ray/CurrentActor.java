@@ -4,27 +4,14 @@ import io.ray.api.Ray;
 import io.ray.api.id.ActorId;
 import io.ray.api.id.UniqueId;
 import io.ray.api.runtimecontext.NodeInfo;
-import io.ray.api.runtimecontext.ResourceValue;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
-import java.util.Objects;
-import java.util.OptionalInt;
-import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The actor whose task runs on this thread, as Ray's runtime context reports it: its id, node and
- * GPU.
+ * The actor whose task runs on this thread, as Ray's runtime context reports it: its id and node.
  */
 final class CurrentActor {
-
-  /**
-   * The GPUs of an actor: {@code GPU}, or inside a placement group {@code GPU_group_<group>} (and
-   * once more with the bundle's index, which this leaves out).
-   */
-  private static final Pattern GPU_RESOURCE = Pattern.compile("GPU(_group_[0-9A-Za-z]+)?");
-
   private CurrentActor() {}
 
   /** The actor's id. Throws an {@link IllegalStateException} outside an actor. */
@@ -76,27 +63,5 @@ final class CurrentActor {
                         "Ray lists %d nodes, but not the one of this actor, %s",
                         nodes.size(),
                         here)));
-  }
-
-  /**
-   * The CUDA ordinal of the actor's first GPU; empty if Ray assigned none, as always in local mode.
-   */
-  static OptionalInt gpu() {
-    return Ray.getRuntimeContext().isLocalMode()
-        ? OptionalInt.empty()
-        : gpu(Ray.internal().getAvailableResourceIds());
-  }
-
-  /**
-   * The raw id of the resource is the index into the devices that the node's processes see, which
-   * is what CUDA calls the ordinal. {@code RuntimeContext.getGpuIds} returns the entry of
-   * CUDA_VISIBLE_DEVICES at that index instead and fails where that is a UUID.
-   */
-  private static OptionalInt gpu(Map<String, List<ResourceValue>> resources) {
-    return resources.entrySet().stream()
-        .filter(entry -> GPU_RESOURCE.matcher(entry.getKey()).matches())
-        .flatMap(entry -> entry.getValue().stream())
-        .mapToInt(value -> Math.toIntExact(Objects.requireNonNull(value.resourceId, "resourceId")))
-        .min();
   }
 }

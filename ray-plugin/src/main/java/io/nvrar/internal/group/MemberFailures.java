@@ -24,7 +24,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * The one place that finds why a member's group has failed, and makes what its calls throw. The
  * first failure is recorded once, with what every rank was doing, written to a flight record,
- * reported to the other members, and thrown by every later call. Thread-safe.
+ * reported to the other members, and thrown by every later call. Its exception is made by {@link
+ * Failure#toException}. Thread-safe.
  */
 final class MemberFailures {
   private final GroupSpec spec;

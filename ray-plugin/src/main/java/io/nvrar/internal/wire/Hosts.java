@@ -8,7 +8,10 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** Which ranks of a group are on one host. Immutable. */
+/**
+ * Which ranks of a group are on one host, for messages and records. Which ones share memory is
+ * decided by the native library (member/nodes_of_hosts). Immutable.
+ */
 public final class Hosts {
   private final ProcessIdentity[] processes;
 
