@@ -75,7 +75,9 @@ public final class Report {
   private int run(List<String> options, String input, List<JsonObject> lines)
       throws IOException, InterruptedException {
     List<String> command = new ArrayList<>();
-    command.addAll(List.of(System.getProperty("nvrar.python", "python3"), "-B"));
+    // -E: what the user has set for Python, such as PYTHONHOME, is for other programs.
+    command.addAll(
+        List.of(System.getProperty("nvrar.python", "python3"), "-E", "-B", "-X", "utf8"));
     command.add(program.toString());
     command.addAll(options);
     command.addAll(List.of("--", input));
@@ -83,7 +85,6 @@ public final class Report {
     try {
       ProcessBuilder builder =
           new ProcessBuilder(command).redirectError(Redirect.to(said.toFile()));
-      builder.environment().put("PYTHONIOENCODING", "utf-8");
       Process process = start(builder);
       try {
         give(process, lines);
