@@ -148,9 +148,11 @@ java_tests_alone() {
     publish "$fingerprint" release && add_training "$CURRENT" "$TRAINING/target"
 }
 
-# quick_java_tests DIRECTORY: without the tests that take long.
+# quick_java_tests DIRECTORY: without the tests that take long, and those of a library with kernels where it has none.
 quick_java_tests() {
-  maven_tests "$1" surefire package -pl "$UNITS" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}" -Dnvrar.test.excluded=slow &&
+  local excluded=slow
+  [[ "$NVRAR_CMAKE_OPTIONS" != *KERNELS=OFF* ]] || excluded+=,kernels
+  maven_tests "$1" surefire package -pl "$UNITS" "${NOT_AGAIN[@]}" "${TWO_JVMS[@]}" "-Dnvrar.test.excluded=$excluded" &&
     ensure_built && ensure_bench
 }
 
@@ -414,7 +416,7 @@ choose_kernels() {
   export NVRAR_CMAKE_OPTIONS=''
   if [[ "$1" == q ]]; then
     NVRAR_CMAKE_OPTIONS="$(kernel_options)"
-    [[ "$NVRAR_CMAKE_OPTIONS" != *KERNELS=OFF* ]] || leave_out 'the compilation of the GPU kernels (--full, with an nvcc)'
+    [[ "$NVRAR_CMAKE_OPTIONS" != *KERNELS=OFF* ]] || leave_out 'the compilation of the GPU kernels, and the Java tests of a library that has them (--full, with an nvcc)'
     return
   fi
   if ! find_nvcc > /dev/null && [[ "${CI:-}" == true ]]; then

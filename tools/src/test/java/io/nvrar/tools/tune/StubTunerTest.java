@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Test;
 
 /** On the stub of libcuda, whose kernel takes a planted time, measured by its events. */
 @Tag("stub-cuda")
+@Tag("kernels")
 class StubTunerTest {
   private static final long BYTES = 1 << 20;
   private static final int WARPS_OF_TILE = 4;

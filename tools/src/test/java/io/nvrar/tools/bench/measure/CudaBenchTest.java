@@ -35,6 +35,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** On the stub, which loads kernels and refuses to run them. */
 @Tag("stub-cuda")
+@Tag("kernels")
 class CudaBenchTest {
   private static final NativeLibrary STUB = NativeLibrary.getInstance("libcuda.so.1");
   private static final int MEBIBYTE = 1 << 20;
