@@ -12,9 +12,9 @@ NOT_AGAIN=("${LIBRARY_ONLY[@]}" -Dspotless.check.skip)
 # the test classes.
 TWO_JVMS=(-DforkCount=2)
 
-# The modules with unit tests, of the build that needs no profile; and those with reports of any tests.
+# The modules with unit tests, of the build that needs no profile; and all modules with tests.
 UNITS=native,ray-plugin,tools,examples,examples/09-llama-decode,integration-tests/soak
-TESTED=(ray-plugin tools examples examples/09-llama-decode examples/10-training integration-tests/soak integration-tests)
+IFS=, read -ra TESTED <<< "$UNITS,examples/10-training,integration-tests"
 
 # Written to a file, because steps that run in the background call this, too.
 leave_out() {
@@ -148,7 +148,7 @@ java_tests_alone() {
     publish "$fingerprint" release && add_training "$CURRENT" "$TRAINING/target"
 }
 
-# quick_java_tests DIRECTORY: without the tests that take long, and those of a library with kernels where it has none.
+# quick_java_tests DIRECTORY: leaves out slow tests. A build without kernels also leaves out the tests that need kernels.
 quick_java_tests() {
   local excluded=slow
   [[ "$NVRAR_CMAKE_OPTIONS" != *KERNELS=OFF* ]] || excluded+=,kernels
@@ -285,7 +285,6 @@ gpu_tests() {
   return "$code"
 }
 
-
 # why_not NEEDS: prints what is missing on this machine for steps with these needs; nothing if all is there.
 why_not() {
   local need
@@ -386,6 +385,11 @@ run_row() {
   step "$name" "$counts" "${words[@]}"
 }
 
+# print_name_at KIND PLACE ROW...: the step's name, if that kind of run has it there.
+print_name_at() {
+  [[ "$4" != *"$1"* || "$5" != "$2" ]] || printf '%s\n' "$3"
+}
+
 # run_lane KIND PHASE LANE
 run_lane() {
   each_row run_row "$1" "$2$3"
@@ -394,7 +398,7 @@ run_lane() {
 
 # run_phase KIND PHASE: runs its lanes side by side.
 run_phase() {
-  if ! grep -Eq "^[^#|]*\|[^|]*$1[^|]*\| *$2b " "$NVRAR_HOME/bin/lib/test-steps"; then
+  if [[ -z "$(each_row print_name_at "$1" "$2b")" ]]; then
     run_lane "$1" "$2" a
     return
   fi
@@ -411,7 +415,7 @@ run_phase() {
 }
 
 # choose_kernels KIND: for all builds of the preset release, also Maven's. Kernels take longer to compile than all else:
-# a quick run has those that a command of bin/nvrar would have, and a full one those of one architecture.
+# a quick run compiles the kernels that a command of bin/nvrar would compile, a full run those of one architecture.
 choose_kernels() {
   export NVRAR_CMAKE_OPTIONS=''
   if [[ "$1" == q ]]; then

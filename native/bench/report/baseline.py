@@ -64,7 +64,7 @@ def title(series):
     shape = series.any.shape
     if series.any.kind == "decode":
         return f"decode, {series.any.ranks} ranks, context {shape['context']}"
-    return f"{tables.Part([series.any]).title('ranks')}, {shape['mode'].replace('-', ' ')}"
+    return tables.Part([series.any]).title_in(shape["mode"], "ranks")
 
 
 def report(file, before, compared):

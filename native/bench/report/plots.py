@@ -47,7 +47,7 @@ def of_part(part):
     for mode in dict.fromkeys(cell.shape["mode"] for cell in part.cells):
         cells = [cell for cell in part.cells
                  if cell.shape["mode"] == mode and (part.any.on_gpu or cell.shape["placement"] == "out")]
-        title = part.title() + (f", {mode.replace('-', ' ')}" if part.any.on_gpu else "")
+        title = part.title_in(mode) if part.any.on_gpu else part.title()
 
         def add(what, unit, cells, point, title=title):
             lines = [Line(name, COLOURS.get(name, "#000000"), shown(map(point, (cell for cell in cells if cell.library == name))))

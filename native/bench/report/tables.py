@@ -25,6 +25,9 @@ class Part:
         links = f" linked by {shape['links']} threads" if "links" in shape else ""
         return f"{self.any.name}, {shape['type']}{op}, {count} {ranks}{hosts}{nodes}{links}"
 
+    def title_in(self, mode, ranks=None):
+        return f"{self.title(ranks)}, {mode.replace('-', ' ')}"
+
     def find(self, library, size, mode="calls", placement="out"):
         """A GPU has one placement of each call, which for NCCL is in place."""
         for cell in self.cells:
@@ -81,7 +84,7 @@ def report(run, markdown=False):
         if part.any.on_gpu:
             for mode in MODES:
                 if part.libraries(mode):
-                    title, table = f"{part.title()}, {mode.replace('-', ' ')}", gpu_table(part, mode)
+                    title, table = part.title_in(mode), gpu_table(part, mode)
                     lines += ([f"### {title}", "", *markdown_lines(table)] if markdown
                               else ["", title, *text_lines(table, least=8)])
             sentences = gpu_sentences(part) + group_sentences(run, part)

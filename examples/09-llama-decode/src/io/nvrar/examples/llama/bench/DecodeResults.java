@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.DoubleStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -107,16 +108,17 @@ public final class DecodeResults {
 
   /** The first step that was measured, whichever all-reduces it had. */
   public Optional<JsonObject> first() {
-    return lines.stream()
-        .filter(line -> line.get("kind").getAsString().equals("decode"))
-        .findFirst();
+    return steps().findFirst();
+  }
+
+  private Stream<JsonObject> steps() {
+    return lines.stream().filter(line -> line.get("kind").getAsString().equals("decode"));
   }
 
   /** Our line of a cell with our all-reduces, if that was measured. */
   public Optional<JsonObject> oursOf(BenchCell cell) {
     JsonObject shape = shape(cell);
-    return lines.stream()
-        .filter(line -> line.get("kind").getAsString().equals("decode"))
+    return steps()
         .filter(line -> line.get("library").getAsString().equals(NVRAR))
         .filter(
             line -> {
